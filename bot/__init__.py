@@ -1,0 +1,1 @@
+"""The agent and its channels: settings, turns, prompts, the model, Google Chat and HTTP."""

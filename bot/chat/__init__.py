@@ -1,0 +1,1 @@
+"""The Google Chat channel: verification, events, texts that leave, and their delivery."""

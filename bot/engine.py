@@ -1,0 +1,482 @@
+"""Runs turns: which key, in which thread, how often, and what becomes of each outcome.
+
+The archive says what is left to do; the engine only hurries. Whoever accepted a message tells
+it the key, and a sweep finds whatever nobody told. One thread at a time works on a key, under
+the key's lease, and goes on with the key's next turn as long as there is one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bot import words
+from bot.attempt import Attempts
+from bot.logs import turn as logged_turn
+from bot.stop import Stop, Stopped
+from bot.streams import Live, Outcome, Streams
+from memory.archive import Archive
+from memory.conversation import History
+from memory.errors import Fenced, StoreDown
+from memory.histories import Histories
+from memory.processes import Processes
+from memory.summarising import Summarising
+from memory.turns import Answer, Part, Turn, Turns, Work
+
+log = logging.getLogger(__name__)
+
+POOL = 256
+CHAT_SHARE = POOL * 3 // 4
+"""Chat turns may fill three quarters of the pool."""
+TRIES = 3
+"""Failures of its own after which a turn is set aside."""
+DEATHS_BEFORE_ALONE = 2
+RETRY_S = (1.0, 5.0)
+"""Pauses after a first and a second failure of a turn."""
+SWEEP_S = 1.0
+BEAT_S = 2.0
+IDLE_SWEEP_S = 30.0
+TRIAL_SWEEP_S = 2.0
+DRAIN_S = 8.0
+SWEEP_KEYS = 256
+"""Keys that one sweep picks up; new messages never queue behind more old ones than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """All parts of an answer are out, or will never be."""
+
+    lost: str = ""
+    """Why some never will be; the turn is then set aside for the operator to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The channel could not take everything now."""
+
+    seconds: float
+    why: str
+
+
+class Delivery(Protocol):
+    """How a channel takes an answer out."""
+
+    def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
+        """The parts in which the answer leaves."""
+
+    def deliver(self, turn: Turn, stop: Stop) -> Delivered | Later:
+        """Sends whatever is not out yet; sending a part again is harmless.
+
+        Raises:
+            Stopped: the process is ending.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times that the engine keeps: the deadline of an attempt, and what counts as idle."""
+
+    turn_s: float
+    idle_ms: int
+    trial: bool = False
+
+
+class Engine:
+    """The pool that works on turns, and the sweeps beside it.
+
+    Args:
+        deliveries: how each channel that delivers does so; a channel that is missing here has
+            its answers read from the archive.
+        alone: whether this is the only serving process, so that older leases are void.
+    """
+
+    def __init__(
+        self,
+        *,
+        turns: Turns,
+        attempts: Attempts,
+        archive: Archive,
+        histories: Histories,
+        summarising: Summarising,
+        processes: Processes,
+        streams: Streams,
+        deliveries: Mapping[str, Delivery],
+        limits: Limits,
+        process: str,
+        version: str,
+        alone: bool,
+        also_sweep: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.streams = streams
+        self.process = process
+        self._turns = turns
+        self._attempts = attempts
+        self._archive = archive
+        self._histories = histories
+        self._summarising = summarising
+        self._processes = processes
+        self._deliveries = deliveries
+        self._limits = limits
+        self._version = version
+        self._alone_process = alone
+        self._also_sweep = also_sweep
+        self._pool = ThreadPoolExecutor(POOL, thread_name_prefix="turn")
+        self._background = ThreadPoolExecutor(2, thread_name_prefix="background")
+        self._lock = threading.Lock()
+        self._keys: dict[str, bool] = {}
+        self._chat_waiting: deque[str] = deque()
+        self._chat_running = 0
+        self._active: dict[str, Stop] = {}
+        self._quiet = _Quiet()
+        self._ending = threading.Event()
+        self._drained = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._compacting: set[str] = set()
+        self._next_idle_sweep = 0.0
+
+    # -- starting and ending ----------------------------------------------------------------
+
+    @property
+    def ending(self) -> bool:
+        """Whether the process takes no new work any more."""
+        return self._ending.is_set()
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing that waits for a turn here will see its end any more."""
+        return self._drained.is_set()
+
+    def start(self) -> None:
+        """Voids what an earlier process held, if this one is alone, and starts the sweeps.
+
+        Raises:
+            StoreDown: the archive cannot be written; call it again later.
+        """
+        if self._alone_process:
+            self._turns.void_leases()
+            self._summarising.void_claims()
+        self._beat()
+        for name, run, pause in (("beat", self._beat, BEAT_S), ("sweep", self._sweep, SWEEP_S)):
+            thread = threading.Thread(target=self._repeat, args=(run, pause), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def drain(self, seconds: float = DRAIN_S) -> None:
+        """Ends in order: nothing new begins, what can finish does, the rest is handed over."""
+        if self._ending.is_set():
+            self._drained.wait(seconds + 1)
+            return
+        self._ending.set()
+        until = time.monotonic() + seconds
+        while self._running() and time.monotonic() < until:
+            self._quiet.wait_change(min(0.2, max(0.0, until - time.monotonic())))
+        with self._lock:
+            stops = list(self._active.values())
+        for stop in stops:
+            stop.stop("handover")
+        until = time.monotonic() + 0.5
+        while self._running() and time.monotonic() < until:
+            self._quiet.wait_change(0.05)
+        try:
+            handed = self._turns.hand_over(self.process)
+            self._processes.leave(self.process)
+        except StoreDown as error:
+            log.error("the turns in flight will be picked up later: %s", error)
+        else:
+            log.info("ended in order; %d turns are handed over", handed)
+        finally:
+            self._drained.set()
+
+    def close(self) -> None:
+        """Frees the threads; `drain` comes first."""
+        self._ending.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._background.shutdown(wait=False, cancel_futures=True)
+        for thread in self._threads:
+            thread.join(1.0)
+
+    def _running(self) -> int:
+        with self._lock:
+            return len(self._active)
+
+    # -- which key runs where ---------------------------------------------------------------
+
+    def notify(self, key: str, chat: bool) -> None:
+        """Says that something waits under a key."""
+        with self._lock:
+            if self._ending.is_set():
+                return
+            if key in self._keys:
+                self._keys[key] = True
+                return
+            self._keys[key] = False
+            if chat:
+                if self._chat_running >= CHAT_SHARE:
+                    self._chat_waiting.append(key)
+                    return
+                self._chat_running += 1
+            self._pool.submit(self._run_key, key, chat)
+
+    def _run_key(self, key: str, chat: bool) -> None:
+        try:
+            while True:
+                self._work_off(key)
+                with self._lock:
+                    if not self._keys[key] or self._ending.is_set():
+                        del self._keys[key]
+                        return
+                    self._keys[key] = False
+        finally:
+            if chat:
+                self._next_chat()
+
+    def _next_chat(self) -> None:
+        with self._lock:
+            self._chat_running -= 1
+            if self._chat_waiting and not self._ending.is_set():
+                self._chat_running += 1
+                self._pool.submit(self._run_key, self._chat_waiting.popleft(), True)
+
+    def _work_off(self, key: str) -> None:
+        """The edge of the pool: whatever goes wrong under a key stays under that key."""
+        try:
+            work = self._turns.take(key, self.process)
+            while work is not None:
+                if self._ending.is_set():
+                    return
+                work = self._run(work)
+        except StoreDown as error:
+            log.error("the archive is away: %s", error)
+        except Exception:  # noqa: BLE001
+            log.exception("the work under a key failed")
+
+    # -- one turn ---------------------------------------------------------------------------
+
+    def _run(self, work: Work) -> Work | None:
+        """Runs one attempt of a turn; returns the key's next turn, taken under the same lease."""
+        turn, stop = work.turn, Stop(self._limits.turn_s)
+        logged_turn.set(turn.id)
+        with self._lock:
+            self._active[turn.id] = stop
+        self._attempts.step("leased")
+        try:
+            with self._quiet.turn(alone=turn.deaths >= DEATHS_BEFORE_ALONE and not turn.answered):
+                return self._attempt(work, stop)
+        except Fenced:
+            log.info("a turn was taken over or cancelled")
+            self._keys_again(turn.key)
+            return None
+        except Stopped as stopped:
+            if stopped.why == "cancelled":
+                self._keys_again(turn.key)
+            return None
+        finally:
+            with self._lock:
+                del self._active[turn.id]
+            self._quiet.changed()
+
+    def _keys_again(self, key: str) -> None:
+        with self._lock:
+            if key in self._keys:
+                self._keys[key] = True
+
+    def _attempt(self, work: Work, stop: Stop) -> Work | None:
+        turn = work.turn
+        if turn.answered:
+            return self._deliver(work, stop)
+        live = self.streams.open(turn.id)
+        live.begin(work.fence)
+        if turn.failures + turn.deaths >= TRIES:
+            return self._set_aside(work, live, "the process died in it")
+        try:
+            answer, history = self._attempts.run(work, stop, live.put)
+        except (Fenced, Stopped, StoreDown):
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge around an attempt
+            log.exception("attempt %d of a turn failed", turn.attempts)
+            return self._failed(work, live, type(error).__name__)
+        return self._store(work, stop, live, answer, history)
+
+    def _failed(self, work: Work, live: Live, why: str) -> Work | None:
+        failures = work.turn.failures + work.turn.deaths + 1
+        if failures >= TRIES:
+            return self._set_aside(work, live, why)
+        self._turns.postpone(work, RETRY_S[failures - 1], why, failed=True)
+        return None
+
+    def _set_aside(self, work: Work, live: Live, why: str) -> Work | None:
+        log.error("a turn is set aside: %s", why)
+        live.reset()
+        live.put("text", {"delta": words.APOLOGY})
+        answer = Answer(words.APOLOGY, state="set_aside", reason=why)
+        return self._store(work, Stop(self._limits.turn_s), live, answer, None)
+
+    def _store(
+        self, work: Work, stop: Stop, live: Live, answer: Answer, history: History | None
+    ) -> Work | None:
+        turn = work.turn
+        delivery = self._deliveries.get(turn.channel)
+        if delivery is not None:
+            answer = replace(answer, parts=delivery.parts(turn, answer))
+        if answer.parts:
+            stored, following = self._turns.answer(work, answer), None
+        else:
+            stored, following = self._turns.answer_and_next(work, answer)
+        if history is not None:
+            self._histories.keep(work, history, stored)
+        self._attempts.step("answered")
+        if answer.parts:
+            following = self._deliver(work, stop)
+        else:
+            live.outcome = Outcome(stored.message, answer.extras)
+            self.streams.close(turn.id)
+        if history is not None and history.size > self._attempts.limit:
+            self._compact_soon(turn.conversation)
+        return following
+
+    def _deliver(self, work: Work, stop: Stop) -> Work | None:
+        self._attempts.step("delivering")
+        outcome = self._deliveries[work.turn.channel].deliver(work.turn, stop)
+        if isinstance(outcome, Later):
+            log.warning("a delivery waits %.0f s: %s", outcome.seconds, outcome.why)
+            self._turns.postpone(work, outcome.seconds, outcome.why, failed=False)
+            return None
+        self._attempts.step("delivered")
+        following = self._turns.delivered(work, outcome.lost)
+        self.streams.close(work.turn.id)
+        return following
+
+    def cancel(self, turn: Turn) -> None:
+        """Stops the work on a turn that the archive has cancelled, and goes on with its key."""
+        with self._lock:
+            stop = self._active.get(turn.id)
+        if stop is not None:
+            stop.stop("cancelled")
+        self.streams.close(turn.id)
+        self.notify(turn.key, chat=turn.channel == "chat")
+
+    # -- afterwards -------------------------------------------------------------------------
+
+    def _compact_soon(self, conversation: str) -> None:
+        with self._lock:
+            if conversation in self._compacting or self._ending.is_set():
+                return
+            self._compacting.add(conversation)
+            self._background.submit(self._compact, conversation)
+
+    def _compact(self, conversation: str) -> None:
+        """The edge of the background pool."""
+        try:
+            self._summarising.compact(conversation)
+        except StoreDown as error:
+            log.error("a compaction waits: %s", error)
+        except Exception:  # noqa: BLE001
+            log.exception("a compaction failed")
+        finally:
+            with self._lock:
+                self._compacting.discard(conversation)
+
+    def in_background(self, run: Callable[[], None]) -> None:
+        """Runs something small beside the turns; it handles its own errors."""
+        with self._lock:
+            if not self._ending.is_set():
+                self._background.submit(run)
+
+    # -- sweeps -----------------------------------------------------------------------------
+
+    def _repeat(self, run: Callable[[], None], pause: float) -> None:
+        """The edge of a sweep's thread."""
+        while not self._ending.wait(pause):
+            try:
+                run()
+            except StoreDown as error:
+                log.error("the archive is away: %s", error)
+            except Exception:  # noqa: BLE001
+                log.exception("a sweep failed")
+
+    def _beat(self) -> None:
+        self._processes.beat(self.process, socket.gethostname(), os.getpid(), self._version)
+
+    def _sweep(self) -> None:
+        for key, channel in self._turns.to_do(self.process, SWEEP_KEYS):
+            with self._lock:
+                known = key in self._keys
+            if not known:
+                self.notify(key, chat=channel == "chat")
+        if time.monotonic() >= self._next_idle_sweep:
+            pause = TRIAL_SWEEP_S if self._limits.trial else IDLE_SWEEP_S
+            self._next_idle_sweep = time.monotonic() + pause
+            self.sweep_idle()
+        self._also_sweep()
+
+    def sweep_idle(self) -> None:
+        """Ends idle conversations, frees idle histories, describes what waits for it."""
+        self._archive.end_idle(self._limits.idle_ms)
+        self._histories.free_idle(self._limits.idle_ms)
+        for conversation in self._summarising.due(self._limits.idle_ms):
+            with self._lock:
+                if conversation in self._compacting:
+                    continue
+                self._compacting.add(conversation)
+            self._background.submit(self._describe, conversation)
+
+    def _describe(self, conversation: str) -> None:
+        """The edge of the background pool."""
+        try:
+            self._summarising.describe(conversation, closing=True)
+        except StoreDown as error:
+            log.error("a summary waits: %s", error)
+        except Exception:  # noqa: BLE001
+            log.exception("a summary failed")
+        finally:
+            with self._lock:
+                self._compacting.discard(conversation)
+
+
+class _Quiet:
+    """Lets turns run together, or one alone while every other waits."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._together = 0
+        self._alone = False
+        self._waiting_alone = 0
+
+    @contextmanager
+    def turn(self, alone: bool) -> Iterator[None]:
+        with self._condition:
+            if alone:
+                self._waiting_alone += 1
+                self._condition.wait_for(lambda: not self._alone and self._together == 0)
+                self._waiting_alone -= 1
+                self._alone = True
+            else:
+                self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
+                self._together += 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                if alone:
+                    self._alone = False
+                else:
+                    self._together -= 1
+                self._condition.notify_all()
+
+    def changed(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    def wait_change(self, seconds: float) -> None:
+        with self._condition:
+            self._condition.wait(seconds)

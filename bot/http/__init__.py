@@ -1,0 +1,1 @@
+"""The plain HTTP channel: strict bodies, tokens, routes and streams."""

@@ -1,0 +1,34 @@
+"""Puts the channels' routes into one Flask application."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from bot.http import problems, routes, turns
+from bot.http.auth import authenticator
+from bot.http.gate import Gate
+from bot.mercury import Mercury
+
+BODY_BYTES = 1_048_576
+
+
+def flask_app(mercury: Mercury, local_key: str = "") -> Flask:
+    """The application over a Mercury.
+
+    Args:
+        mercury: built, started or not.
+        local_key: lets the owner of the data folder speak as `cli:<user>`; '' lets nobody.
+    """
+    app = Flask("mercury", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
+    app.extensions["mercury"] = mercury
+    gate = app.extensions["mercury.gate"] = Gate()
+    authenticate = authenticator(mercury.stores.tokens, local_key)
+    problems.register(app)
+    app.register_blueprint(turns.blueprint(mercury, authenticate, gate))
+    app.register_blueprint(routes.blueprint(mercury, authenticate))
+    if mercury.settings.google_chat_format:
+        from bot.chat.door import chat_blueprint
+
+        app.register_blueprint(chat_blueprint(mercury))
+    return app

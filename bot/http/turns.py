@@ -1,0 +1,331 @@
+"""`/api/turn` and `/api/turns/…`: one turn as JSON or as a stream of events.
+
+A client that goes away does not stop its turn, and one that comes back finds it again. What is
+streamed lives in the process; what is answered stands in the archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Blueprint, Request, Response, request
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot import words
+from bot.confirm import typed_code
+from bot.http import views
+from bot.http.auth import Authenticate
+from bot.http.body import parse, read_json
+from bot.http.gate import Gate
+from bot.http.problems import Problem
+from bot.mercury import Mercury
+from bot.scope import Scope
+from bot.streams import Event
+from bot.trials import stop_at
+from memory.errors import Conflict, Mismatch, NotFound, StoreDown
+from memory.text import mend
+from memory.turns import Accepted, Incoming, Turn
+
+HEARTBEAT_S = 15.0
+POLL_S = 0.5
+RETRY_AFTER = {"Retry-After": "2"}
+ENDED = ("done", "cancelled", "set_aside")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})")
+
+
+class TurnBody(BaseModel):
+    """The body of `POST /api/turn`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str
+    conversation: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,64}$")
+
+
+def blueprint(mercury: Mercury, authenticate: Authenticate, gate: Gate) -> Blueprint:
+    """The routes of turns."""
+    routes = Blueprint("turns", __name__)
+    turns = _Turns(mercury, gate)
+
+    @routes.post("/api/turn")
+    def post_turn() -> Response:
+        return turns.post(authenticate(request), request)
+
+    @routes.get("/api/turns/<turn>")
+    def get_turn(turn: str) -> Response:
+        return turns.get(authenticate(request), turn)
+
+    @routes.get("/api/turns/<turn>/events")
+    def get_events(turn: str) -> Response:
+        return turns.events(authenticate(request), turn, request.headers.get("Last-Event-ID"))
+
+    @routes.delete("/api/turns/<turn>")
+    def delete_turn(turn: str) -> Response:
+        return turns.cancel(authenticate(request), turn)
+
+    return routes
+
+
+class _Turns:
+    def __init__(self, mercury: Mercury, gate: Gate) -> None:
+        self._mercury = mercury
+        self._engine = mercury.engine
+        self._streams = mercury.streams
+        self._turns = mercury.stores.turns
+        self._gate = gate
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def post(self, scope: Scope, given: Request) -> Response:
+        body = parse(TurnBody, read_json(given))
+        streaming = wants_stream(given)
+        text = mend(body.text)
+        if typed := typed_code(text):
+            return self._typed_code(scope, body.conversation, typed)
+        incoming = Incoming(
+            event=self._event(scope, given), channel=scope.kind,  # type: ignore[arg-type]
+            person=scope.person, owner=scope.owner, kind=scope.kind, space=None,
+            name=scope.person.partition(":")[2], text=text, conversation=body.conversation,
+            hash=hash_of(body),
+        )  # fmt: skip
+        self._enter()
+        try:
+            accepted = self._accept(incoming)
+            if streaming:
+                return self._stream(scope, accepted, (0, 0))
+            return self._json(scope, accepted)
+        finally:
+            if not streaming:
+                self._gate.leave()
+
+    def get(self, scope: Scope, turn_id: str) -> Response:
+        turn = self._own(scope, turn_id)
+        return _answer(self._state(scope, turn))
+
+    def events(self, scope: Scope, turn_id: str, last: str | None) -> Response:
+        place = (0, 0)
+        if last is not None:
+            match = _PLACE.fullmatch(last)
+            if match is None:
+                raise Problem(400, "bad_event_id", "Last-Event-ID is none that this stream gave")
+            place = (int(match[1]), int(match[2]))
+        turn = self._own(scope, turn_id)
+        self._enter()
+        return self._stream(scope, self._mercury.stores.turns.accepted(turn.id), place)
+
+    def cancel(self, scope: Scope, turn_id: str) -> Response:
+        try:
+            turn = self._turns.cancel(turn_id, scope.owner, words.STOPPED)
+        except NotFound:
+            raise not_found() from None
+        except Conflict as conflict:
+            raise Problem(409, "already_ended", f"the turn is {conflict.state}") from None
+        self._engine.cancel(turn)
+        return _answer({"turn": turn.id, "state": "cancelled"}, 202)
+
+    # -- accepting --------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        if self._engine.ending or not self._gate.enter():
+            raise Problem(503, "busy", "too many turns are open now", headers=RETRY_AFTER)
+
+    def _event(self, scope: Scope, given: Request) -> str:
+        key = given.headers.get("Idempotency-Key")
+        if key is None:
+            return f"http:{scope.person}::{secrets.token_urlsafe(12)}"
+        if not _KEY.fullmatch(key):
+            raise Problem(
+                400, "bad_idempotency_key", "Idempotency-Key has 1 to 255 visible ASCII characters"
+            )
+        return f"http:{scope.person}:{key}"
+
+    def _accept(self, incoming: Incoming) -> Accepted:
+        try:
+            accepted = self._turns.accept(incoming)
+        except Mismatch:
+            raise Problem(
+                422, "idempotency_mismatch", "this Idempotency-Key came with another body before"
+            ) from None
+        except NotFound:
+            raise not_found() from None
+        except Conflict as conflict:
+            raise Problem(409, conflict.state, "this conversation is read only here") from None
+        except StoreDown:
+            raise Problem(
+                503, "not_stored", "the message could not be stored", headers=RETRY_AFTER
+            ) from None
+        if accepted.new:
+            stop_at("accepted")
+            self._streams.open(accepted.turn)
+            self._engine.notify(accepted.key, chat=False)
+        return accepted
+
+    def _typed_code(self, scope: Scope, conversation: str | None, typed: Any) -> Response:
+        reply, name = words.NOTHING_TO_CONFIRM, conversation
+        if conversation is not None:
+            try:
+                found = self._mercury.stores.archive.conversation(scope, conversation)
+            except NotFound:
+                raise not_found() from None
+            reply, name = self._mercury.settling.by_code(scope.person, found.key, typed), found.name
+        shown = views.turn("", name or "", "", None, False, {}, [])
+        return _answer({**shown, "turn": None, "message": None, "conversation": name,
+                        "answer": reply})  # fmt: skip
+
+    # -- the outcome ------------------------------------------------------------------------
+
+    def _json(self, scope: Scope, accepted: Accepted) -> Response:
+        if self._wait(accepted, self._mercury.settings.turn_timeout_s):
+            return _answer(self._result(scope, accepted))
+        return _answer(
+            {"turn": accepted.turn, "conversation": accepted.conversation,
+             "state": self._own(scope, accepted.turn).state},
+            202, {"Location": f"/api/turns/{accepted.turn}"},
+        )  # fmt: skip
+
+    def _wait(self, accepted: Accepted, seconds: float) -> bool:
+        """Waits for the end of the turn, here or in another process."""
+        if not accepted.new and self._turns.get(accepted.turn).state in ENDED:
+            return True
+        live = self._streams.open(accepted.turn)
+        left = seconds
+        while left > 0 and not self._engine.drained:
+            if live.wait_end(POLL_S):
+                return True
+            left -= POLL_S
+            if self._turns.get(accepted.turn).state in ENDED:
+                self._streams.close(accepted.turn)
+                return True
+        return live.ended
+
+    def _result(self, scope: Scope, accepted: Accepted) -> dict[str, Any]:
+        live = self._streams.find(accepted.turn)
+        if live is not None and live.outcome is not None:
+            answer, extras, cancelled = live.outcome.answer, live.outcome.extras, False
+        else:
+            turn, answer = self._turns.result(accepted.turn)
+            extras, cancelled = turn.extras, turn.state == "cancelled"
+        confirmations = (
+            self._mercury.settling.of_turn(accepted.turn) if extras.get("confirmations") else []
+        )
+        return views.turn(
+            accepted.turn, accepted.conversation, accepted.message, answer, cancelled, extras,
+            confirmations,
+        )  # fmt: skip
+
+    def _own(self, scope: Scope, turn_id: str) -> Turn:
+        try:
+            return self._turns.get(turn_id, scope.owner)
+        except NotFound:
+            raise not_found() from None
+
+    def _state(self, scope: Scope, turn: Turn) -> dict[str, Any]:
+        accepted = self._turns.accepted(turn.id)
+        state = {"turn": turn.id, "conversation": accepted.conversation, "state": turn.state}
+        return {**self._result(scope, accepted), **state} if turn.state in ENDED else state
+
+    # -- the stream -------------------------------------------------------------------------
+
+    def _stream(self, scope: Scope, accepted: Accepted, place: tuple[int, int]) -> Response:
+        response = Response(
+            self._events(scope, accepted, place), content_type="text/event-stream; charset=utf-8"
+        )
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Accel-Buffering"] = "no"
+        response.call_on_close(self._gate.leave)
+        return response
+
+    def _events(
+        self, scope: Scope, accepted: Accepted, place: tuple[int, int]
+    ) -> Iterator[bytes]:
+        if place == (0, 0):
+            yield sse("0.0", "accepted", {
+                "turn": accepted.turn, "conversation": accepted.conversation,
+                "message": accepted.message,
+            })  # fmt: skip
+        silent = 0.0
+        if self._turns.get(accepted.turn).state in ENDED and not self._streams.find(accepted.turn):
+            yield from self._told_again(scope, accepted, place)
+            return
+        live = self._streams.open(accepted.turn)
+        while True:
+            events, lost, ended = live.after(place, POLL_S)
+            if lost:
+                yield sse(f"{events[0].attempt}.0" if events else "0.0", "reset", {})
+            for event in events:
+                yield sse(event.id, event.kind, self._data(scope, event))
+                place = (event.attempt, event.n)
+            silent = 0.0 if events else silent + POLL_S
+            if ended:
+                yield sse(f"{place[0]}.{place[1] + 1}", "answer", self._result(scope, accepted))
+                return
+            if self._engine.drained:
+                return
+            if not events and self._turns.get(accepted.turn).state in ENDED:
+                self._streams.close(accepted.turn)
+                yield from self._told_again(scope, accepted, place)
+                return
+            if silent >= HEARTBEAT_S:
+                silent = 0.0
+                yield b": still here\n\n"
+
+    def _told_again(
+        self, scope: Scope, accepted: Accepted, place: tuple[int, int]
+    ) -> Iterator[bytes]:
+        """The stream of a turn whose events are gone: the whole answer at once."""
+        result = self._result(scope, accepted)
+        attempt = place[0] + 1
+        if place != (0, 0):
+            yield sse(f"{attempt}.0", "reset", {})
+        if result["answer"]:
+            yield sse(f"{attempt}.1", "text", {"delta": result["answer"]})
+        yield sse(f"{attempt}.2", "answer", result)
+
+    def _data(self, scope: Scope, event: Event) -> dict[str, Any]:
+        if event.kind != "confirmation":
+            return event.data
+        found = self._mercury.stores.confirmations.get(event.data["id"], scope.person)
+        return views.confirmation(self._mercury.settling.shown(found, with_token=True))
+
+
+def wants_stream(given: Request) -> bool:
+    """Whether the client asks for `text/event-stream`.
+
+    Raises:
+        Problem: 406, it accepts neither that nor JSON.
+    """
+    accept = given.accept_mimetypes
+    best = accept.best_match(["application/json", "text/event-stream"], "application/json")
+    if accept and best is None:
+        raise Problem(406, "not_acceptable", "JSON and text/event-stream can be had")
+    return best == "text/event-stream"
+
+
+def hash_of(body: TurnBody) -> str:
+    """What tells two bodies under one Idempotency-Key apart."""
+    whole = json.dumps([body.text, body.conversation])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def sse(id_: str, kind: str, data: dict[str, Any]) -> bytes:
+    """One event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+    return f"id: {id_}\nevent: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def not_found() -> Problem:
+    """Foreign and missing are the same answer."""
+    return Problem(404, "not_found", "there is no such thing here")
+
+
+def _answer(
+    value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    return Response(
+        json.dumps(value, ensure_ascii=False), status, headers, content_type="application/json"
+    )

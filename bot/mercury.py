@@ -1,0 +1,328 @@
+"""Builds everything: the one place that names concrete stores, models and channels.
+
+It builds and opens nothing: files are opened when they are first used, and threads start with
+`Mercury.start`, once a worker has taken its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bot import trials
+from bot.attempt import Attempts
+from bot.clock import clock_from
+from bot.confirm import fingerprint
+from bot.engine import Delivery, Engine, Limits
+from bot.model import Model, ModelError
+from bot.prompt import PERSONA
+from bot.settings import Settings, SettingsError
+from bot.settling import Action, Settling
+from bot.stop import Stop, Stopped
+from bot.streams import Streams
+from bot.tools import Tool, Toolbox, archive_tools
+from bot.version import VERSION
+from memory.archive import Archive
+from memory.clock import Clock
+from memory.confirmations import Confirmations
+from memory.database import Database, SqliteDatabase
+from memory.deliveries import Deliveries
+from memory.errors import StoreDown, WrongSchema
+from memory.histories import Histories
+from memory.ids import Ids, random_id
+from memory.processes import Processes
+from memory.schema import migrate, pending
+from memory.summaries import DigestSummariser, ModelSummariser, Summariser, SummaryFailed
+from memory.summarising import Summarising
+from memory.tokens import Tokens
+from memory.turns import Turns
+
+log = logging.getLogger(__name__)
+
+SUMMARY_S = 60.0
+"""How long a summary of one segment may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The archive's parts; what `mfw` works with beside the server."""
+
+    database: Database
+    clock: Clock
+    archive: Archive
+    turns: Turns
+    confirmations: Confirmations
+    deliveries: Deliveries
+    processes: Processes
+    tokens: Tokens
+
+
+@dataclass(slots=True)
+class Mercury:
+    """A whole Mercury, built and not yet started."""
+
+    settings: Settings
+    stores: Stores
+    histories: Histories
+    summarising: Summarising
+    model: Model
+    streams: Streams
+    settling: Settling
+    engine: Engine
+    chat: Mapping[str, Delivery]
+    started: bool = False
+    damage: str = ""
+
+    def start(self) -> None:
+        """Opens the archive and begins to work; may be called again until it succeeds.
+
+        Raises:
+            StoreDown: the archive cannot be used now.
+            WrongSchema: it was written by a newer version.
+        """
+        if self.started:
+            return
+        database = self.stores.database
+        if isinstance(database, SqliteDatabase) and database.path.exists():
+            damage = database.check()
+            if damage:
+                raise StoreDown(damage)
+        migrate(database)
+        check_secret(database, instance_secret(self.settings))
+        self.engine.start()
+        self.started = True
+
+    def stop(self) -> None:
+        """Ends in order; see `Engine.drain`."""
+        self.engine.drain()
+
+    def close(self) -> None:
+        """Frees threads and connections."""
+        self.engine.close()
+        self.stores.database.close()
+
+    def not_ready(self) -> str:
+        """Why no traffic can be taken, or '' when it can."""
+        if self.engine.ending:
+            return "ending"
+        try:
+            self.stores.archive.check()
+        except StoreDown as error:
+            return str(error)
+        return "" if self.started else "starting"
+
+
+def open_stores(
+    settings: Settings, clock: Clock | None = None, ids: Ids = random_id, create: bool = True
+) -> Stores:
+    """The archive of these settings, for the server and for `mfw` beside it."""
+    settings.mercury_data.mkdir(parents=True, exist_ok=True)
+    database: Database = SqliteDatabase(settings.archive_path, create=create)
+    clock = clock or clock_from(settings)
+    return Stores(
+        database,
+        clock,
+        Archive(database, clock, ids, settings.history_max_chars),
+        Turns(database, clock, ids, settings.session_idle_timeout_ms),
+        Confirmations(database, clock, ids),
+        Deliveries(database),
+        Processes(database),
+        Tokens(database, clock, ids),
+    )
+
+
+def build(
+    settings: Settings,
+    *,
+    model: Model | None = None,
+    summariser: Summariser | None = None,
+    clock: Clock | None = None,
+    ids: Ids = random_id,
+    tools: Sequence[Tool] = (),
+    actions: Mapping[str, Action] | None = None,
+    alone: bool = True,
+) -> Mercury:
+    """A Mercury of these settings.
+
+    Args:
+        model, summariser, clock, ids: replace what the settings would give.
+        tools, actions: beside Mercury's own.
+        alone: whether this process holds `serve.lock`.
+    """
+    trials.configure(settings.mercury_test_stop_at, settings.mercury_data)
+    stores = open_stores(settings, clock, ids)
+    secret = instance_secret(settings)
+    answering = model or model_of(settings)
+    describing = summariser or summariser_of(settings, answering)
+    histories = Histories(stores.archive, stores.clock)
+    summarising = Summarising(
+        stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
+    )
+    streams = Streams()
+    settling = Settling(stores.confirmations, actions or {}, secret, stores.clock, trials.stop_at)
+    attempts = Attempts(
+        stores.archive,
+        histories,
+        stores.turns,
+        stores.confirmations,
+        answering,
+        Toolbox([*archive_tools(stores.archive), *tools]),
+        stores.clock,
+        persona_of(settings),
+        settings.history_max_chars,
+        settings.secret_values(),
+        trials.stop_at,
+    )
+    chat = chat_of(settings, stores)
+    engine = Engine(
+        turns=stores.turns,
+        attempts=attempts,
+        archive=stores.archive,
+        histories=histories,
+        summarising=summarising,
+        processes=stores.processes,
+        streams=streams,
+        deliveries=chat,
+        limits=Limits(
+            settings.turn_timeout_s,
+            settings.session_idle_timeout_ms,
+            settings.mercury_test_clock is not None,
+        ),
+        process=ids("p_"),
+        version=VERSION,
+        alone=alone,
+        also_sweep=settling.finish_running,
+    )
+    return Mercury(
+        settings, stores, histories, summarising, answering, streams, settling, engine, chat
+    )
+
+
+def model_of(settings: Settings) -> Model:
+    """The configured model, or the extractive responder."""
+    if settings.model_url:
+        from bot.openai_model import openai_model
+
+        key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
+        return openai_model(settings.model_url, settings.model, key)
+    from bot.extractive import ExtractiveModel
+
+    return ExtractiveModel()
+
+
+def summariser_of(settings: Settings, model: Model) -> Summariser:
+    """The model as summariser, or the digest when there is no model."""
+    if not settings.model_url:
+        return DigestSummariser()
+    from bot.openai_model import complete
+
+    def ask(prompt: list[dict[str, Any]]) -> str:
+        try:
+            return complete(model, prompt, Stop(SUMMARY_S))
+        except (ModelError, Stopped) as error:
+            raise SummaryFailed(type(error).__name__) from error
+
+    return ModelSummariser(ask)
+
+
+def chat_of(settings: Settings, stores: Stores) -> Mapping[str, Delivery]:
+    """The delivery to Google Chat, if it is configured."""
+    if not settings.google_chat_format:
+        return {}
+    from bot.chat.api import ChatApi
+    from bot.chat.deliver import ChatDelivery
+
+    api = ChatApi(settings.google_chat_api_url, settings.google_application_credentials)
+    return {"chat": ChatDelivery(api, stores.deliveries)}
+
+
+def persona_of(settings: Settings) -> str:
+    """The persona file's text, or the built-in persona.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
+    if settings.persona_file is None:
+        return PERSONA
+    try:
+        return Path(settings.persona_file).read_text(encoding="utf-8").strip() or PERSONA
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(f"PERSONA_FILE={settings.persona_file}: {error}") from error
+
+
+def instance_secret(settings: Settings) -> bytes:
+    """`MERCURY_SECRET`, else what the first start wrote to `$MERCURY_DATA/secret` (mode 600).
+
+    Raises:
+        SettingsError: the file is there and cannot be read, or is too short to be ours.
+    """
+    if settings.mercury_secret is not None:
+        return settings.mercury_secret.get_secret_value().encode()
+    path = settings.secret_path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_once(path, lambda: secrets.token_hex(32).encode())
+    try:
+        found = path.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"{path}: {error}") from error
+    if len(found) < 32:
+        raise SettingsError(f"{path} holds no secret of ours: restore it, or set MERCURY_SECRET")
+    return found
+
+
+def _make_once(path: Path, content: Callable[[], bytes]) -> None:
+    """Writes a private file that appears whole or not at all, unless it is there."""
+    if path.exists():
+        return
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, content())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        log.debug("another process made %s at the same time", path)
+    finally:
+        draft.unlink()
+
+
+def check_secret(database: Database, secret: bytes) -> None:
+    """Remembers the secret's fingerprint in a new archive, and knows it again later.
+
+    Raises:
+        SettingsError: the archive belongs to another secret.
+    """
+    mine = fingerprint(secret)
+    row = database.read(lambda tx: tx.row("SELECT value FROM meta WHERE name = 'secret'"))
+    if row is None:
+        database.write(
+            lambda tx: tx.run(
+                "INSERT INTO meta (name, value) VALUES ('secret', ?) ON CONFLICT (name) DO NOTHING",
+                mine,
+            )
+        )
+    elif row[0] != mine:
+        raise SettingsError(
+            "the archive was made under another secret: set the MERCURY_SECRET (or restore the "
+            "file `secret`) that belongs to it"
+        )
+
+
+def needs_migration(stores: Stores) -> bool:
+    """Whether the archive has a schema older than this version's.
+
+    Raises:
+        WrongSchema: it has a newer one.
+    """
+    return bool(pending(stores.database))
+
+
+__all__ = ["Mercury", "Stores", "WrongSchema", "build", "open_stores"]

@@ -1,0 +1,179 @@
+"""Settles confirmations: the one door through which what was staged is done or dropped.
+
+Channels come here with a token or a typed code; what the action is stands in the archive, and
+the function that does it is registered under the action's name. A process that dies in between
+leaves the confirmation `running`, and the sweep finishes it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot import words
+from bot.confirm import TypedCode, code_of, id_of_token, is_code, token_of
+from memory.clock import Clock
+from memory.confirmations import Confirmation, Confirmations, Decision
+from memory.errors import Conflict, NotFound
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[Confirmation], str]
+"""Does what was staged and says what came of it. It may be called again after a crash, so it
+looks first whether it has been done; it raises ActionFailed to say why it can't be."""
+
+
+class ActionFailed(Exception):
+    """The action cannot be done; the text says why, such as `changed`."""
+
+
+class Expired(Exception):
+    """The confirmation's time or tries are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a confirmation stands after a decision; `already` when it stood so before."""
+
+    confirmation: Confirmation
+    already: bool
+
+
+class Settling:
+    """The door.
+
+    Args:
+        confirmations: the archive's.
+        actions: what can be done, by name.
+        secret: the instance's.
+        step: called at the points where a trial may stop the process.
+    """
+
+    def __init__(
+        self,
+        confirmations: Confirmations,
+        actions: Mapping[str, Action],
+        secret: bytes,
+        clock: Clock,
+        step: Callable[[str], None],
+    ) -> None:
+        self._confirmations = confirmations
+        self._actions = actions
+        self._secret = secret
+        self._clock = clock
+        self._step = step
+
+    def by_token(self, person: str, token: str, decision: Decision) -> Settled:
+        """Settles the confirmation that a token is for.
+
+        Raises:
+            NotFound: forged, unknown, or somebody else's.
+            Expired: too late, or out of tries.
+            Conflict: `already_settled` with another decision, or `changed`.
+        """
+        id_ = id_of_token(self._secret, token)
+        if id_ is None:
+            raise NotFound("confirmation")
+        return self._settle(self._confirmations.get(id_, person), decision)
+
+    def by_code(self, person: str, key: str, typed: TypedCode) -> str:
+        """Settles the waiting confirmation of a key whose code was typed; returns the reply."""
+        waiting = self._confirmations.waiting(person, key)
+        if not waiting:
+            return words.NOTHING_TO_CONFIRM
+        fitting = [one for one in waiting if is_code(self._secret, one.id, typed.code)]
+        if not fitting:
+            self._confirmations.count_wrong(person, key)
+            return words.WRONG_CODE
+        try:
+            settled = self._settle(fitting[0], typed.decision)
+        except (Conflict, Expired):
+            return words.NOTHING_TO_CONFIRM
+        return reply_to(settled.confirmation)
+
+    def shown(self, confirmation: Confirmation, with_token: bool) -> dict[str, Any]:
+        """A confirmation as a channel shows it to its person; only a waiting one has a token."""
+        shown: dict[str, Any] = {
+            "id": confirmation.id,
+            "action": confirmation.action,
+            "state": confirmation.state,
+            "expires_at": confirmation.expires_at,
+            **{
+                name: confirmation.content[name]
+                for name in ("path", "to", "text", "diff")
+                if name in confirmation.content
+            },
+        }
+        if with_token and confirmation.state == "waiting":
+            shown["token"] = token_of(self._secret, confirmation.id)
+            shown["code"] = code_of(self._secret, confirmation.id)
+        return shown
+
+    def of_turn(self, turn: str) -> list[dict[str, Any]]:
+        """What a turn staged, as its person sees it."""
+        return [self.shown(one, True) for one in self._confirmations.of_turn(turn)]
+
+    def waiting(self, person: str) -> list[dict[str, Any]]:
+        """The person's waiting confirmations; a list shows no tokens."""
+        return [self.shown(one, False) for one in self._confirmations.waiting(person)]
+
+    def finish_running(self) -> None:
+        """Finishes what was confirmed before its process died; for the sweep."""
+        for confirmation in self._confirmations.running():
+            age = self._clock.now() - (confirmation.settled_at or 0)
+            if not 0 <= age < STILL_RUNNING_MS:
+                self._do(confirmation)
+
+    def _settle(self, confirmation: Confirmation, decision: Decision) -> Settled:
+        if confirmation.state == "waiting":
+            begun = self._confirmations.begin(confirmation, decision)
+            if begun is None:
+                return self._settled(confirmation, decision)
+            self._step("settling")
+            return Settled(self._do(begun), False)
+        return self._settled(confirmation, decision)
+
+    def _settled(self, confirmation: Confirmation, decision: Decision) -> Settled:
+        now = self._confirmations.get(confirmation.id, confirmation.person)
+        if now.state in ("expired", "waiting"):
+            raise Expired(now.outcome or "expired")
+        if now.decision != decision:
+            raise Conflict("already_settled")
+        if now.state == "failed" and now.outcome == "changed":
+            raise Conflict("changed")
+        return Settled(now, True)
+
+    def _do(self, confirmation: Confirmation) -> Confirmation:
+        if confirmation.decision == "cancel":
+            self._confirmations.settle(
+                confirmation, "cancelled", "cancelled", words.settled(confirmation.action, "cancelled")
+            )
+            return self._confirmations.get(confirmation.id, confirmation.person)
+        action = self._actions.get(confirmation.action)
+        try:
+            if action is None:
+                raise ActionFailed("unknown action")
+            outcome = action(confirmation)
+        except ActionFailed as error:
+            why = str(error)
+            self._confirmations.settle(
+                confirmation, "failed", why, words.settled(confirmation.action, f"failed: {why}")
+            )
+            if why == "changed":
+                raise Conflict("changed") from None
+        else:
+            self._confirmations.settle(
+                confirmation, "done", outcome, words.settled(confirmation.action, outcome)
+            )
+        return self._confirmations.get(confirmation.id, confirmation.person)
+
+
+STILL_RUNNING_MS = 30_000
+"""A confirmation that has been running for longer has lost its process."""
+
+
+def reply_to(confirmation: Confirmation) -> str:
+    """What the person is told after a typed decision."""
+    return words.settled(confirmation.action, confirmation.outcome or confirmation.state)

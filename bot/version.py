@@ -1,0 +1,3 @@
+"""The version of this Mercury."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,1 @@
+"""The `mfw` command, one module per group of commands."""

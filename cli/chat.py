@@ -1,0 +1,194 @@
+"""`mfw chat`: talk to Mercury in the terminal, as `cli:<user>`.
+
+Speaks to the running server through `$MERCURY_DATA/serve.json`; without one it serves itself
+for the while.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cli.common import safe_block
+from cli.errors import NOT_ALLOWED, STORE_DOWN, Failed
+
+if TYPE_CHECKING:
+    import httpx
+
+    from bot.settings import Settings
+
+TIMEOUT_S = 330.0
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option("--conversation", default="terminal", show_default=True, help="Which conversation.")
+@click.option("--user", help="Speak as cli:USER; without it, as whoever is logged in.")
+def command(text: str | None, conversation: str, user: str | None) -> None:
+    """Talk to Mercury; with TEXT it answers once, else until end of input."""
+    from bot import logs
+    from bot.settings import load
+
+    settings = load()
+    logs.configure(settings, quiet=True)
+    name = user or re.sub(r"[^A-Za-z0-9._@-]", "-", getpass.getuser())
+    with server(settings, name) as client:
+        if text is not None:
+            say(client, text, conversation)
+            return
+        if sys.stdin.isatty():
+            click.echo("Mercury listens. An empty line or Ctrl-D ends.", err=True)
+        for line in lines():
+            say(client, line, conversation)
+
+
+def lines() -> Iterator[str]:
+    """What is typed or piped in, line by line."""
+    while True:
+        if sys.stdin.isatty():
+            click.echo("> ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line.strip():
+            if line and not sys.stdin.isatty():
+                continue
+            return
+        yield line.rstrip("\n")
+
+
+def say(client: httpx.Client, text: str, conversation: str) -> None:
+    """Sends one message and prints the answer as it comes."""
+    import httpx
+
+    body = {"text": text, "conversation": conversation}
+    headers = {"Accept": "text/event-stream"}
+    shown = ""
+    try:
+        with client.stream("POST", "/api/turn", json=body, headers=headers) as response:
+            if response.status_code != 200:
+                response.read()
+                raise Failed(_problem(response), STORE_DOWN)
+            if not response.headers["content-type"].startswith("text/event-stream"):
+                response.read()
+                click.echo(safe_block(response.json()["answer"]))
+                return
+            for kind, data in events(response):
+                shown = _show(kind, data, shown)
+    except httpx.HTTPError as error:
+        raise Failed(f"the server does not answer: {error}", STORE_DOWN) from None
+
+
+def _show(kind: str, data: dict[str, Any], shown: str) -> str:
+    if kind == "text":
+        click.echo(safe_block(data["delta"]) if data["delta"].strip() else data["delta"], nl=False)
+        return shown + str(data["delta"])
+    if kind == "reset" and shown:
+        click.echo("\n[it begins again]", err=True)
+        return ""
+    if kind == "tool":
+        click.echo(f"[{data['name']}]", err=True)
+    elif kind == "confirmation":
+        click.echo(
+            f"\nTo be confirmed: {data['action']}. Type: confirm {data['code']} "
+            f"(or: cancel {data['code']})",
+            err=True,
+        )
+    elif kind == "answer":
+        if not shown and data["answer"]:
+            click.echo(safe_block(data["answer"]), nl=False)
+        click.echo()
+        for notice in data["notices"]:
+            if notice["text"] not in (data["answer"] or ""):
+                click.echo(notice["text"], err=True)
+    return shown
+
+
+def events(response: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The events of a stream as kind and data."""
+    kind = ""
+    for line in response.iter_lines():
+        if line.startswith("event: "):
+            kind = line[7:]
+        elif line.startswith("data: "):
+            yield kind, json.loads(line[6:])
+
+
+def _problem(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"the server answered {response.status_code}"
+
+
+@contextmanager
+def server(settings: Settings, user: str) -> Iterator[httpx.Client]:
+    """A client of the running server, or of one that lives as long as the command."""
+    import httpx
+
+    found = _running(settings)
+    if found is None:
+        with _own_server(settings) as (url, key):
+            with httpx.Client(base_url=url, headers=_headers(key, user), timeout=TIMEOUT_S) as own:
+                yield own
+        return
+    with httpx.Client(
+        base_url=found["url"], headers=_headers(found["key"], user), timeout=TIMEOUT_S
+    ) as client:
+        yield client
+
+
+def _headers(key: str, user: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}", "X-Mercury-User": user}
+
+
+def _running(settings: Settings) -> dict[str, Any] | None:
+    """What `serve.json` says of a server that really answers."""
+    import httpx
+
+    try:
+        told: dict[str, Any] = json.loads(settings.serve_json_path.read_text())
+        alive = httpx.get(told["url"] + "/healthz", timeout=2.0).status_code == 200
+    except PermissionError:
+        raise Failed(f"{settings.serve_json_path} is not yours to read", NOT_ALLOWED) from None
+    except (OSError, ValueError, KeyError, TypeError, httpx.HTTPError):
+        return None
+    return told if alive else None
+
+
+@contextmanager
+def _own_server(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Serves on a free port of the loopback while the command runs."""
+    import secrets
+    import threading
+
+    from werkzeug.serving import make_server
+
+    from bot.http.app import flask_app
+    from bot.mercury import build
+    from bot.serve import ServeLock
+
+    lock = ServeLock(settings.serve_lock_path)
+    if not lock.take(1.0):
+        raise Failed("a server has the data folder, but does not answer", STORE_DOWN)
+    mercury = build(settings)
+    key = secrets.token_urlsafe(32)
+    try:
+        mercury.start()
+        http = make_server("127.0.0.1", 0, flask_app(mercury, key), threaded=True)
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}", key
+        finally:
+            mercury.stop()
+            http.shutdown()
+            http.server_close()
+    finally:
+        mercury.close()
+        lock.release()

@@ -1,0 +1,1 @@
+"""What is remembered of conversations: the archive, the history folded from it, summaries, recaps."""

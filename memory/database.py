@@ -1,0 +1,285 @@
+"""A SQLite file as a database: transactions in, rows out, and no idea of what the rows mean.
+
+Every connection is opened by one function, so that the server and `mfw` beside it keep the same
+rules: WAL, `synchronous=FULL`, `secure_delete`, a busy timeout, and BEGIN IMMEDIATE for whatever
+writes. Writers of one process that arrive together share one commit, and so one fsync: whoever
+gets the connection runs what the others have queued, each within a savepoint of its own.
+
+SQLite 3.7.0 to 3.51.2 can corrupt a WAL database that several connections use
+(https://sqlite.org/wal.html, "The WAL-Reset Bug"); such a library is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import apsw
+
+from memory.errors import Damaged, StoreDown
+
+T = TypeVar("T")
+Value = str | int | float | bytes | None
+Row = tuple[Value, ...]
+
+FIRST_SOUND_SQLITE = 3_051_003
+BUSY_TIMEOUT_MS = 5_000
+READERS = 8
+BATCH = 64
+"""The most transactions that share one commit; bounds how long the first of them waits."""
+
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+_AWAY = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.ReadOnlyError,
+    apsw.CantOpenError,
+    apsw.PermissionsError,
+)
+
+
+class Tx(Protocol):
+    """One transaction, given to the function that works in it."""
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """Every row of a statement with `?` placeholders."""
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        """The first row, or None."""
+
+    def run(self, sql: str, *values: Value) -> int:
+        """Runs a statement without rows; returns how many rows it changed."""
+
+    def now(self) -> int:
+        """The database's own clock in milliseconds: for leases and heartbeats only."""
+
+
+class Database(Protocol):
+    """Where the archive's rows live.
+
+    After an error nothing of the transaction is kept. Both methods raise StoreDown when the
+    database cannot serve, and let the errors of `work` itself through.
+    """
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """Runs `work` in a transaction that is on disk when this returns. `work` may run again
+        or in another thread, so it only touches the transaction and its own values."""
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Runs `work` on one consistent state."""
+
+    def close(self) -> None:
+        """Closes every connection; the database opens again when it is next used."""
+
+
+class _SqliteTx:
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        found = self._connection.execute(sql, values).fetchall()
+        return found[0] if found else None
+
+    def run(self, sql: str, *values: Value) -> int:
+        self._connection.execute(sql, values)
+        return self._connection.changes()
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class _Job(Generic[T]):
+    __slots__ = ("done", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Tx], T]) -> None:
+        self.work = work
+        self.done = False
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+
+class SqliteDatabase:
+    """The embedded database; opens its file when it is first used.
+
+    Args:
+        path: the file; its folder must exist.
+        create: whether a missing file is made. A write-ahead log without its database is
+            damage, never a reason to begin an empty one.
+
+    Once damage was seen every call raises Damaged, and the file is not touched again.
+    """
+
+    def __init__(self, path: Path, create: bool = True) -> None:
+        if apsw.SQLITE_VERSION_NUMBER < FIRST_SOUND_SQLITE:
+            raise StoreDown(
+                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database in WAL mode; "
+                "3.51.3 or newer is needed"
+            )
+        self.path = path
+        self._create = create
+        self._damage: str | None = None
+        self._writer: apsw.Connection | None = None
+        self._turnstile = threading.Lock()
+        self._jobs: deque[_Job[object]] = deque()
+        self._readers: deque[apsw.Connection] = deque()
+        self._reader_slots = threading.BoundedSemaphore(READERS)
+
+    # -- public ---------------------------------------------------------------------------
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        job: _Job[T] = _Job(work)
+        self._jobs.append(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+        while not job.done:
+            with self._turnstile:
+                if not job.done:
+                    self._run_batch()
+        if job.error is not None:
+            raise job.error
+        return job.result  # type: ignore[return-value]  # set whenever there is no error
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        with self._translated(), self._reader() as connection:
+            connection.execute("BEGIN")
+            try:
+                return work(_SqliteTx(connection))
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def check(self) -> str | None:
+        """Looks through the whole file; returns what is wrong with it, or None.
+
+        Raises:
+            StoreDown: the file cannot be read.
+        """
+        try:
+            found = self.read(lambda tx: tx.row("PRAGMA quick_check(1)"))
+        except Damaged as damage:
+            return str(damage)
+        if found is None or found[0] == "ok":
+            return None
+        self._damage = f"{self.path} is damaged: {found[0]}"
+        return self._damage
+
+    def close(self) -> None:
+        with self._turnstile:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+            while self._readers:
+                self._readers.pop().close()
+
+    # -- writing --------------------------------------------------------------------------
+
+    def _run_batch(self) -> None:
+        batch: list[_Job[object]] = []
+        while self._jobs and len(batch) < BATCH:
+            batch.append(self._jobs.popleft())
+        try:
+            with self._translated():
+                connection = self._open_writer()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    kept = self._run_jobs(connection, batch)
+                    connection.execute("COMMIT" if kept else "ROLLBACK")
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except StoreDown as error:
+            for job in batch:
+                job.error = error
+        finally:
+            for job in batch:
+                job.done = True
+
+    @staticmethod
+    def _run_jobs(connection: apsw.Connection, batch: list[_Job[object]]) -> bool:
+        tx = _SqliteTx(connection)
+        alone = len(batch) == 1
+        kept = False
+        for job in batch:
+            if not alone:
+                connection.execute("SAVEPOINT job")
+            try:
+                job.result = job.work(tx)
+            except (*_DAMAGE, *_AWAY):
+                raise
+            except BaseException as error:  # noqa: BLE001  # handed to the thread it belongs to
+                job.error = error
+                if not alone:
+                    connection.execute("ROLLBACK TO job")
+            else:
+                kept = True
+            if not alone:
+                connection.execute("RELEASE job")
+        return kept
+
+    def _open_writer(self) -> apsw.Connection:
+        if self._writer is None:
+            self._writer = self._open()
+        return self._writer
+
+    # -- connections ----------------------------------------------------------------------
+
+    @contextmanager
+    def _reader(self) -> Iterator[apsw.Connection]:
+        with self._reader_slots:
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                connection = self._open()
+            try:
+                yield connection
+            finally:
+                self._readers.append(connection)
+
+    def _open(self) -> apsw.Connection:
+        exists = self.path.exists()
+        if not exists and self.path.with_name(self.path.name + "-wal").exists():
+            raise Damaged(f"{self.path} is missing, but its write-ahead log is there")
+        flags = apsw.SQLITE_OPEN_READWRITE
+        if self._create:
+            flags |= apsw.SQLITE_OPEN_CREATE
+        elif not exists:
+            raise StoreDown(f"{self.path} does not exist")
+        connection = apsw.Connection(str(self.path), flags=flags)
+        try:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            for pragma in (
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "secure_delete=ON",
+                "temp_store=MEMORY",
+                "cache_size=-16000",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        if self._damage is not None:
+            raise Damaged(self._damage)
+        try:
+            yield
+        except _DAMAGE as error:
+            self._damage = f"{self.path} is damaged: {error}"
+            raise Damaged(self._damage) from error
+        except _AWAY as error:
+            raise StoreDown(f"{self.path}: {error}") from error
+
+

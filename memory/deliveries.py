@@ -1,0 +1,161 @@
+"""What is on its way out to a channel, and the lane of each space that it goes through.
+
+The parts of an answer are stored with the answer, before the first is sent. A space takes one
+write a second from all apps together, so every write there first takes the space's next slot;
+the slots stand in the archive and hold across processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory.database import Database, Tx
+
+DeliveryState = Literal["waiting", "sent", "dropped"]
+
+SLOT_MS = 1_000
+"""One write a second and space (Google Chat's usage limits)."""
+LONGEST_LANE_MS = 60_000
+"""No slot is ever planned further ahead; a later one means that a clock was moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One part of an answer: the id under which the channel knows it, its text and its state."""
+
+    turn: str
+    part: int
+    message: str
+    text: str
+    state: DeliveryState
+    name: str
+    thread: str
+    tries: int
+
+
+class Deliveries:
+    """The parts of answers and the lanes of spaces, in the archive."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, turn: str) -> list[Delivery]:
+        """The parts of a turn's answers, in order."""
+        rows: list[Any] = self._database.read(
+            lambda tx: tx.rows(
+                "SELECT turn, part, message, text, state, name, thread, tries FROM deliveries"
+                " WHERE turn = ? ORDER BY part",
+                turn,
+            )
+        )
+        return [Delivery(*row) for row in rows]
+
+    def mark(self, delivery: Delivery, state: DeliveryState, name: str, thread: str) -> None:
+        """Writes down how a part went: `sent` under the channel's `name`, or `dropped`."""
+        self._database.write(
+            lambda tx: tx.run(
+                "UPDATE deliveries SET state = ?, name = ?, thread = ?, tries = tries + 1"
+                " WHERE turn = ? AND part = ?",
+                state, name, thread, delivery.turn, delivery.part,
+            )
+        )  # fmt: skip
+
+    def count_try(self, delivery: Delivery) -> int:
+        """Counts a try that came to nothing; returns how many there have been."""
+
+        def run(tx: Tx) -> int:
+            row = tx.row(
+                "UPDATE deliveries SET tries = tries + 1 WHERE turn = ? AND part = ?"
+                " RETURNING tries",
+                delivery.turn, delivery.part,
+            )  # fmt: skip
+            return int(str(row[0])) if row else 0
+
+        return self._database.write(run)
+
+    def resplit(self, delivery: Delivery, texts: list[str], messages: list[str]) -> None:
+        """Replaces a part that was too long by smaller ones; the parts after it move back."""
+
+        def run(tx: Tx) -> None:
+            rows = tx.rows(
+                "SELECT part FROM deliveries WHERE turn = ? AND part > ? ORDER BY part DESC",
+                delivery.turn, delivery.part,
+            )  # fmt: skip
+            for (part,) in rows:
+                tx.run(
+                    "UPDATE deliveries SET part = part + ? WHERE turn = ? AND part = ?",
+                    len(texts) - 1, delivery.turn, part,
+                )  # fmt: skip
+            row = tx.row(
+                "SELECT at FROM deliveries WHERE turn = ? AND part = ?",
+                delivery.turn, delivery.part,
+            )  # fmt: skip
+            assert row is not None
+            tx.run(
+                "UPDATE deliveries SET text = ? WHERE turn = ? AND part = ?",
+                texts[0], delivery.turn, delivery.part,
+            )  # fmt: skip
+            for n, text in enumerate(texts[1:], 1):
+                tx.run(
+                    "INSERT INTO deliveries (turn, part, message, text, state, tries, at)"
+                    " VALUES (?, ?, ?, ?, 'waiting', 1, ?)",
+                    delivery.turn, delivery.part + n, messages[n], text, row[0],
+                )  # fmt: skip
+
+        self._database.write(run)
+
+    def slot(self, space: str) -> float | None:
+        """Takes the space's next slot; returns the seconds until it, or None for a closed lane."""
+
+        def run(tx: Tx) -> float | None:
+            now = tx.now()
+            row = tx.row("SELECT free_at, closed FROM lanes WHERE space = ?", space)
+            if row is not None and row[1]:
+                return None
+            free_at = now if row is None else int(str(row[0]))
+            start = free_at if now < free_at <= now + LONGEST_LANE_MS else now
+            _set_lane(tx, space, start + SLOT_MS)
+            return (start - now) / 1000
+
+        return self._database.write(run)
+
+    def hold_lane(self, space: str, seconds: float) -> None:
+        """Keeps the lane empty for that long, because the channel asked for a pause."""
+
+        def run(tx: Tx) -> None:
+            until = tx.now() + min(int(seconds * 1000), LONGEST_LANE_MS)
+            row = tx.row("SELECT free_at FROM lanes WHERE space = ?", space)
+            if row is None or int(str(row[0])) < until:
+                _set_lane(tx, space, until)
+
+        self._database.write(run)
+
+    def close_lane(self, space: str, why: str) -> None:
+        """Lets nothing through to a space any more: we were removed from it."""
+
+        def run(tx: Tx) -> None:
+            tx.run(
+                "INSERT INTO lanes (space, free_at, closed) VALUES (?, ?, ?)"
+                " ON CONFLICT (space) DO UPDATE SET closed = excluded.closed",
+                space, tx.now(), why,
+            )  # fmt: skip
+
+        self._database.write(run)
+
+    def open_lane(self, space: str) -> None:
+        """Opens a closed lane again: a message came from the space."""
+        if self._database.read(
+            lambda tx: tx.row("SELECT 1 FROM lanes WHERE space = ? AND closed <> ''", space)
+        ):
+            self._database.write(
+                lambda tx: tx.run("UPDATE lanes SET closed = '' WHERE space = ?", space)
+            )
+
+
+def _set_lane(tx: Tx, space: str, free_at: int) -> None:
+    tx.run(
+        "INSERT INTO lanes (space, free_at) VALUES (?, ?)"
+        " ON CONFLICT (space) DO UPDATE SET free_at = excluded.free_at",
+        space, free_at,
+    )  # fmt: skip

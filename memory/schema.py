@@ -1,0 +1,262 @@
+"""The archive's tables, and the steps from every released schema to the newest.
+
+Plain SQL that SQLite and PostgreSQL both take; `{serial}` is the only word that differs. Times
+are BIGINT milliseconds, truth values are 0 or 1, lists and objects are JSON text. A step is
+never edited once it was released: a change is a new step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory.database import Database, Tx
+from memory.errors import WrongSchema
+
+TABLES_1 = """
+CREATE TABLE meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE keys (
+    key TEXT PRIMARY KEY,
+    turn_seq BIGINT NOT NULL,
+    conversation TEXT,
+    holder TEXT,
+    fence BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX keys_held ON keys (holder) WHERE holder IS NOT NULL;
+CREATE TABLE conversations (
+    id TEXT PRIMARY KEY,
+    key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    title TEXT NOT NULL,
+    started_at BIGINT NOT NULL,
+    last_at BIGINT NOT NULL,
+    ended_at BIGINT,
+    previous TEXT,
+    stamp TEXT NOT NULL,
+    last_seq BIGINT NOT NULL DEFAULT 0,
+    compacted_through BIGINT NOT NULL DEFAULT 0,
+    segmented_through BIGINT NOT NULL DEFAULT 0,
+    recap TEXT,
+    claim TEXT,
+    claim_until BIGINT NOT NULL DEFAULT 0,
+    summary_due BIGINT NOT NULL DEFAULT 0,
+    summary_tries INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX conversations_of_owner ON conversations (owner, last_at, id);
+CREATE INDEX conversations_of_key ON conversations (key, started_at);
+CREATE INDEX conversations_open ON conversations (channel, last_at) WHERE ended_at IS NULL;
+CREATE INDEX conversations_to_summarise ON conversations (last_at)
+    WHERE segmented_through < last_seq;
+CREATE TABLE messages (
+    n {serial},
+    id TEXT NOT NULL UNIQUE,
+    conversation TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    part INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    author TEXT NOT NULL,
+    name TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    at BIGINT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE UNIQUE INDEX messages_in_order ON messages (conversation, seq, part);
+CREATE TABLE tool_calls (
+    turn TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    reads INTEGER NOT NULL,
+    at BIGINT NOT NULL,
+    PRIMARY KEY (turn, n)
+);
+CREATE TABLE segments (
+    id TEXT PRIMARY KEY,
+    conversation TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    first_seq BIGINT NOT NULL,
+    last_seq BIGINT NOT NULL,
+    at BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX segments_in_order ON segments (conversation, last_seq);
+CREATE TABLE lines (
+    id TEXT PRIMARY KEY,
+    segment TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    n INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    messages TEXT NOT NULL,
+    at BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX lines_in_order ON lines (conversation, seq, n);
+CREATE TABLE events (
+    id TEXT PRIMARY KEY,
+    channel TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    at BIGINT NOT NULL,
+    turn TEXT,
+    hash TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+CREATE TABLE turns (
+    id TEXT PRIMARY KEY,
+    event TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seq BIGINT NOT NULL,
+    conversation TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    person TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    space TEXT,
+    target TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    deaths INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    fence BIGINT NOT NULL DEFAULT 0,
+    answered INTEGER NOT NULL DEFAULT 0,
+    final TEXT NOT NULL DEFAULT 'done',
+    extras TEXT NOT NULL DEFAULT '{}',
+    reason TEXT NOT NULL DEFAULT '',
+    accepted_at BIGINT NOT NULL,
+    due_at BIGINT NOT NULL DEFAULT 0,
+    ended_at BIGINT
+);
+CREATE UNIQUE INDEX turns_in_order ON turns (key, seq);
+CREATE INDEX turns_to_do ON turns (state, due_at) WHERE state IN ('waiting', 'running');
+CREATE INDEX turns_of_key_to_do ON turns (key, seq) WHERE state IN ('waiting', 'running');
+CREATE INDEX turns_set_aside ON turns (ended_at) WHERE state = 'set_aside';
+CREATE TABLE deliveries (
+    turn TEXT NOT NULL,
+    part INTEGER NOT NULL,
+    message TEXT NOT NULL,
+    text TEXT NOT NULL,
+    state TEXT NOT NULL,
+    name TEXT NOT NULL DEFAULT '',
+    thread TEXT NOT NULL DEFAULT '',
+    tries INTEGER NOT NULL DEFAULT 0,
+    at BIGINT NOT NULL,
+    PRIMARY KEY (turn, part)
+);
+CREATE TABLE lanes (
+    space TEXT PRIMARY KEY,
+    free_at BIGINT NOT NULL,
+    closed TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE confirmations (
+    id TEXT PRIMARY KEY,
+    person TEXT NOT NULL,
+    key TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    action TEXT NOT NULL,
+    content TEXT NOT NULL,
+    state TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    decision TEXT NOT NULL DEFAULT '',
+    outcome TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    settled_at BIGINT
+);
+CREATE INDEX confirmations_of_person ON confirmations (person, state, created_at);
+CREATE INDEX confirmations_of_turn ON confirmations (turn);
+CREATE INDEX confirmations_running ON confirmations (settled_at) WHERE state = 'running';
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    person TEXT NOT NULL,
+    name TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    last_used_at BIGINT,
+    revoked_at BIGINT
+);
+CREATE TABLE processes (
+    id TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    started_at BIGINT NOT NULL,
+    heartbeat_at BIGINT NOT NULL
+);
+"""
+
+SEARCH_SQLITE_1 = """
+CREATE VIRTUAL TABLE message_terms USING fts5 (
+    terms, content='', contentless_delete=1, columnsize=1,
+    tokenize="unicode61 remove_diacritics 0 categories 'L* M* N* S* P* Co Cf Cn'"
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What makes schema `version` of the one before it."""
+
+    version: int
+    why: str
+    sql: str
+
+
+STEPS = (Step(1, "the first schema", TABLES_1 + SEARCH_SQLITE_1),)
+NEWEST = STEPS[-1].version
+
+
+def version_of(tx: Tx) -> int:
+    """The schema version stored in the archive, 0 for an empty one."""
+    known = tx.row("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'")
+    if known is None:
+        return 0
+    row = tx.row("SELECT value FROM meta WHERE name = 'schema'")
+    return int(str(row[0])) if row else 0
+
+
+def pending(database: Database) -> list[Step]:
+    """The steps that the archive still needs, in order.
+
+    Raises:
+        WrongSchema: the archive was written by a newer version than this one.
+    """
+    version = database.read(version_of)
+    if version > NEWEST:
+        raise WrongSchema(
+            f"the archive has schema {version}, this version of Mercury knows up to {NEWEST}: "
+            "run the newer version"
+        )
+    return [step for step in STEPS if step.version > version]
+
+
+def migrate(database: Database) -> list[Step]:
+    """Brings the archive to the newest schema, each step in one transaction; returns the steps.
+
+    Raises:
+        WrongSchema: the archive was written by a newer version than this one.
+        StoreDown: the archive cannot be written.
+    """
+    done = []
+    for step in pending(database):
+        if database.write(lambda tx, step=step: _apply(tx, step)):  # type: ignore[misc]
+            done.append(step)
+    return done
+
+
+def _apply(tx: Tx, step: Step) -> bool:
+    if version_of(tx) >= step.version:  # another process was quicker
+        return False
+    for statement in step.sql.replace("{serial}", "INTEGER PRIMARY KEY").split(";"):
+        if statement.strip():
+            tx.run(statement)
+    tx.run("DELETE FROM meta WHERE name = 'schema'")
+    tx.run("INSERT INTO meta (name, value) VALUES ('schema', ?)", str(step.version))
+    return True

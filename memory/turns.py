@@ -1,0 +1,720 @@
+"""The turns: accepted messages, in order under their keys, until each answer is delivered.
+
+What is left to do is what stands here as not done; there is no second queue. Every write of a
+turn's work goes through the fence that was raised when its key was taken, so that a process
+that was overtaken can do no harm. Knows rows and states, nothing of models or channels.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from memory.clock import Clock
+from memory.database import Database, Row, Tx
+from memory.errors import Conflict, Fenced, Mismatch, NotFound
+from memory.ids import Ids
+from memory.records import Message, ToolCall
+from memory.rows import (
+    CONVERSATION,
+    MESSAGE,
+    Conversation,
+    calls_of,
+    conversation_of,
+    end_conversation,
+    has_open_turn,
+    message_of,
+    store_call,
+    store_message,
+    title_of,
+)
+
+State = Literal["waiting", "running", "done", "cancelled", "set_aside"]
+Channel = Literal["chat", "http", "cli"]
+
+PROCESS_DEAD_MS = 10_000
+"""A process whose heartbeat is older than this has lost its leases."""
+LONGEST_RETRY_MS = 600_000
+"""No retry is ever planned further ahead; a later time means that a clock was moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One message of a person, as a channel hands it over.
+
+    `event` names it for ever; `hash` tells two messages under one event id apart (empty: the
+    id alone decides). `key` is the conversation key on Chat; elsewhere None, and `conversation`
+    is what the client gave: None for a new one, ours (`cv_…`), or a name of its own.
+    `target` is JSON that says where the answer goes, for the channel alone.
+    """
+
+    event: str
+    channel: Channel
+    person: str
+    owner: str
+    kind: str
+    space: str | None
+    name: str
+    text: str
+    key: str | None = None
+    conversation: str | None = None
+    hash: str = ""
+    target: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Where a message went; `new` is False when the event was known already."""
+
+    turn: str
+    message: str
+    conversation: str
+    key: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a person until its answer is delivered."""
+
+    id: str
+    event: str
+    key: str
+    seq: int
+    conversation: str
+    channel: Channel
+    person: str
+    kind: str
+    space: str | None
+    target: str
+    state: State
+    attempts: int
+    deaths: int
+    failures: int
+    answered: bool
+    extras: dict[str, Any]
+    reason: str
+    accepted_at: int
+    due_at: int
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A turn that was taken, with everything that its attempt needs from the archive."""
+
+    turn: Turn
+    fence: int
+    message: Message
+    conversation: Conversation
+    calls: tuple[ToolCall, ...]
+    """Calls that an earlier attempt recorded."""
+    next_part: int
+    """The part under which the answer will be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an answer on its way out: its id with the channel, and its text."""
+
+    message: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What ends a turn: the text that is stored, and what goes with it."""
+
+    text: str
+    tools: tuple[ToolCall, ...] = ()
+    extras: dict[str, Any] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+    state: State = "done"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An answer that is in the archive, and the conversation's stamp from then on."""
+
+    message: Message
+    stamp: str
+    previous_stamp: str
+
+
+_COLUMNS = (
+    "id", "event", "key", "seq", "conversation", "channel", "person", "kind", "space", "target",
+    "state", "attempts", "deaths", "failures", "answered", "extras", "reason", "accepted_at",
+    "due_at", "ended_at",
+)  # fmt: skip
+_TURN = ", ".join(f"t.{name}" for name in _COLUMNS)
+
+
+def _turn(row: Row) -> Turn:
+    values: list[Any] = list(row)
+    values[14] = bool(values[14])
+    values[15] = json.loads(values[15])
+    return Turn(*values)
+
+
+class Turns:
+    """The turns in the archive.
+
+    Args:
+        database: where they are.
+        clock: the archive's time.
+        ids: makes ids.
+        idle_ms: how long a Chat conversation may be silent before the next message opens a new
+            one.
+    """
+
+    def __init__(self, database: Database, clock: Clock, ids: Ids, idle_ms: int) -> None:
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self._idle_ms = idle_ms
+
+    # -- accepting ------------------------------------------------------------------------
+
+    def accept(self, incoming: Incoming) -> Accepted:
+        """Stores one message and its turn, once per event id.
+
+        Raises:
+            Mismatch: the event is known with another hash.
+            NotFound: the conversation named is not the person's.
+            Conflict: `read_only_here`, the conversation belongs to another channel.
+            StoreDown: nothing was stored.
+        """
+        return self._database.write(lambda tx: self._accept(tx, incoming))
+
+    def _accept(self, tx: Tx, incoming: Incoming) -> Accepted:
+        known = tx.row("SELECT turn, hash FROM events WHERE id = ?", incoming.event)
+        if known is not None:
+            if incoming.hash and known[1] != incoming.hash:
+                raise Mismatch(incoming.event)
+            return self._again(tx, str(known[0]))
+        now = self._clock.now()
+        key, named = self._key_of(tx, incoming)
+        row = tx.row(
+            "INSERT INTO keys (key, turn_seq) VALUES (?, 1) ON CONFLICT (key) DO UPDATE"
+            " SET turn_seq = keys.turn_seq + 1 RETURNING turn_seq, conversation",
+            key,
+        )
+        assert row is not None
+        seq, current = int(str(row[0])), None if row[1] is None else str(row[1])
+        conversation, name = self._sitting(tx, incoming, key, current, named, now)
+        turn, message = self._ids("t_"), self._ids("m_")
+        tx.run(
+            "INSERT INTO events (id, channel, kind, at, turn, hash, detail)"
+            " VALUES (?, ?, 'message', ?, ?, ?, '{}')",
+            incoming.event, incoming.channel, now, turn, incoming.hash,
+        )  # fmt: skip
+        tx.run(
+            "INSERT INTO turns (id, event, key, seq, conversation, channel, person, kind, space,"
+            " target, state, accepted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)",
+            turn, incoming.event, key, seq, conversation, incoming.channel, incoming.person,
+            incoming.kind, incoming.space, incoming.target, now,
+        )  # fmt: skip
+        store_message(
+            tx, incoming.owner,
+            Message(message, conversation, turn, seq, 0, "person", incoming.person,
+                    incoming.name, now, incoming.text),
+        )  # fmt: skip
+        tx.run("UPDATE conversations SET last_at = ? WHERE id = ?", now, conversation)
+        return Accepted(turn, message, name, key, True)
+
+    def note_event(self, event: str, channel: Channel, kind: str) -> bool:
+        """Remembers an event that is no message, without its text; False when it is known."""
+        now = self._clock.now()
+        return bool(
+            self._database.write(
+                lambda tx: tx.run(
+                    "INSERT INTO events (id, channel, kind, at, hash, detail)"
+                    " VALUES (?, ?, ?, ?, '', '{}') ON CONFLICT (id) DO NOTHING",
+                    event, channel, kind, now,
+                )
+            )
+        )  # fmt: skip
+
+    @staticmethod
+    def _again(tx: Tx, turn: str) -> Accepted:
+        row = tx.row(
+            "SELECT m.id, c.name, t.key FROM turns t JOIN conversations c ON c.id = t.conversation"
+            " JOIN messages m ON m.conversation = t.conversation AND m.seq = t.seq AND m.part = 0"
+            " WHERE t.id = ?",
+            turn,
+        )
+        if row is None:
+            raise NotFound(turn)
+        return Accepted(turn, str(row[0]), str(row[1]), str(row[2]), False)
+
+    def _key_of(self, tx: Tx, incoming: Incoming) -> tuple[str, str | None]:
+        """The conversation key, and the conversation's id where the client named one of ours."""
+        if incoming.key is not None:
+            return incoming.key, None
+        given = incoming.conversation
+        if given is None:
+            given = self._ids("cv_")
+            return f"{incoming.person}/{given}", None
+        if not given.startswith("cv_"):
+            return f"{incoming.person}/{given}", None
+        row = tx.row("SELECT key, owner, channel FROM conversations WHERE id = ?", given)
+        if row is None or row[1] != incoming.owner:
+            raise NotFound(given)
+        if row[2] == "chat":
+            raise Conflict("read_only_here")
+        return str(row[0]), given
+
+    def _sitting(
+        self, tx: Tx, incoming: Incoming, key: str, current: str | None, named: str | None, now: int
+    ) -> tuple[str, str]:
+        """The conversation that the message belongs to (id and outer name), opened if need be."""
+        previous = None
+        if current is not None:
+            row = tx.row("SELECT last_at, ended_at, name FROM conversations WHERE id = ?", current)
+            assert row is not None
+            if incoming.key is None or not self._is_over(tx, key, row, now):
+                return current, str(row[2])
+            end_conversation(tx, current, now)
+            previous = current
+        elif incoming.key is not None:
+            row = tx.row(
+                "SELECT id FROM conversations WHERE key = ? ORDER BY started_at DESC LIMIT 1", key
+            )
+            previous = None if row is None else str(row[0])
+        if incoming.key is not None:
+            conversation = name = self._ids("cv_")
+        else:
+            name = key[len(incoming.person) + 1 :]
+            conversation = name if name.startswith("cv_") else self._ids("cv_")
+        tx.run(
+            "INSERT INTO conversations (id, key, name, channel, owner, title, started_at, last_at,"
+            " previous, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            conversation, key, name, incoming.channel, incoming.owner, title_of(incoming.text),
+            now, now, previous, self._ids(""),
+        )  # fmt: skip
+        tx.run("UPDATE keys SET conversation = ? WHERE key = ?", conversation, key)
+        return conversation, name
+
+    def _is_over(self, tx: Tx, key: str, row: Row, now: int) -> bool:
+        if row[1] is not None:
+            return True
+        if now - int(str(row[0])) < self._idle_ms:
+            return False
+        return not has_open_turn(tx, key)
+
+    # -- leases ---------------------------------------------------------------------------
+
+    def take(self, key: str, process: str) -> Work | None:
+        """Takes the key and its first waiting turn, and counts the attempt.
+
+        Returns None when another live process holds the key, when nothing waits under it, or
+        when what waits is not due yet.
+        """
+        return self._database.write(lambda tx: self._take(tx, key, process))
+
+    def _take(self, tx: Tx, key: str, process: str) -> Work | None:
+        now = tx.now()
+        row = tx.row(
+            "UPDATE keys SET holder = ?, fence = fence + 1 WHERE key = ? AND (holder IS NULL"
+            " OR holder = ? OR holder NOT IN (SELECT id FROM processes WHERE heartbeat_at > ?))"
+            " RETURNING fence",
+            process, key, process, now - PROCESS_DEAD_MS,
+        )  # fmt: skip
+        if row is None:
+            return None
+        work = self._next(tx, key, int(str(row[0])), now)
+        if work is None:
+            tx.run("UPDATE keys SET holder = NULL WHERE key = ?", key)
+        return work
+
+    def _next(self, tx: Tx, key: str, fence: int, now: int) -> Work | None:
+        row = tx.row(
+            f"SELECT {_TURN} FROM turns t WHERE t.key = ? AND t.state IN ('waiting', 'running')"
+            " ORDER BY t.seq LIMIT 1",
+            key,
+        )
+        if row is None:
+            return None
+        turn = _turn(row)
+        if now < turn.due_at <= now + LONGEST_RETRY_MS:
+            return None
+        died = turn.state == "running" and not turn.answered
+        fresh = tx.row(
+            "UPDATE turns SET state = 'running', fence = ?, attempts = attempts + ?,"
+            f" deaths = deaths + ?, due_at = 0 WHERE id = ? RETURNING {', '.join(_COLUMNS)}",
+            fence, 0 if turn.answered else 1, 1 if died else 0, turn.id,
+        )  # fmt: skip
+        assert fresh is not None
+        return self._work(tx, _turn(fresh), fence)
+
+    @staticmethod
+    def _work(tx: Tx, turn: Turn, fence: int) -> Work:
+        conversation = tx.row(
+            f"SELECT {CONVERSATION} FROM conversations c WHERE c.id = ?", turn.conversation
+        )
+        assert conversation is not None
+        messages = tx.rows(
+            f"SELECT {MESSAGE} FROM messages m WHERE m.conversation = ? AND m.seq = ?"
+            " ORDER BY m.part",
+            turn.conversation, turn.seq,
+        )  # fmt: skip
+        calls = calls_of(tx, turn.id)
+        return Work(
+            turn,
+            fence,
+            message_of(messages[0]),
+            conversation_of(conversation),
+            calls,
+            len(messages),
+        )
+
+    def to_do(self, process: str, limit: int) -> list[tuple[str, Channel]]:
+        """Keys with a turn that is due and that no other live process holds, oldest first."""
+
+        def work(tx: Tx) -> list[tuple[str, Channel]]:
+            now = tx.now()
+            rows = tx.rows(
+                "SELECT t.key, t.channel FROM turns t LEFT JOIN keys k ON k.key = t.key"
+                " WHERE t.state IN ('waiting', 'running') AND (t.due_at <= ? OR t.due_at > ?)"
+                " AND NOT EXISTS (SELECT 1 FROM turns e WHERE e.key = t.key AND e.seq < t.seq"
+                " AND e.state IN ('waiting', 'running'))"
+                " AND (k.holder IS NULL OR k.holder = ? OR k.holder NOT IN"
+                " (SELECT id FROM processes WHERE heartbeat_at > ?))"
+                " ORDER BY t.accepted_at LIMIT ?",
+                now, now + LONGEST_RETRY_MS, process, now - PROCESS_DEAD_MS, limit,
+            )  # fmt: skip
+            return [(str(key), channel) for key, channel in rows]  # type: ignore[misc]
+
+        return self._database.read(work)
+
+    def release(self, work: Work) -> None:
+        """Lets go of the key, unless somebody else has it already."""
+        self._database.write(lambda tx: _release(tx, work))
+
+    # -- working --------------------------------------------------------------------------
+
+    def record_call(self, work: Work, call: ToolCall) -> None:
+        """Writes a tool call down before it runs, or its outcome after it.
+
+        Raises:
+            Fenced: the key was taken by another.
+        """
+
+        def run(tx: Tx) -> None:
+            _hold(tx, work)
+            store_call(tx, work.turn.id, work.turn.attempts, call, self._clock.now())
+
+        self._database.write(run)
+
+    def check_fence(self, work: Work) -> None:
+        """Raises Fenced when the key was taken by another."""
+        self._database.read(lambda tx: _hold(tx, work))
+
+    def answer(self, work: Work, answer: Answer) -> Stored:
+        """Stores the answer with its tool records and parts; with no parts the turn has ended.
+
+        Raises:
+            Fenced: the key was taken by another, or the turn was cancelled.
+        """
+        return self._database.write(lambda tx: self._answer(tx, work, answer))
+
+    def answer_and_next(self, work: Work, answer: Answer) -> tuple[Stored, Work | None]:
+        """As `answer` for a turn that ends with it; takes the key's next turn, or lets it go."""
+
+        def run(tx: Tx) -> tuple[Stored, Work | None]:
+            stored = self._answer(tx, work, answer)
+            return stored, self._next_or_release(tx, work)
+
+        return self._database.write(run)
+
+    def _answer(self, tx: Tx, work: Work, answer: Answer) -> Stored:
+        _hold(tx, work)
+        turn, now = work.turn, self._clock.now()
+        for call in answer.tools:
+            store_call(tx, turn.id, turn.attempts, call, now)
+        stored = self._say(tx, turn, work.next_part, answer.text, answer.tools, now)
+        row = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn.id)
+        first = int(str(row[0])) if row and answer.parts else 0
+        for n, part in enumerate(answer.parts, first):
+            tx.run(
+                "INSERT INTO deliveries (turn, part, message, text, state, at)"
+                " VALUES (?, ?, ?, ?, 'waiting', ?)",
+                turn.id, n, part.message, part.text, now,
+            )  # fmt: skip
+        ended = not answer.parts
+        tx.run(
+            "UPDATE turns SET answered = 1, state = ?, final = ?, extras = ?, reason = ?,"
+            " ended_at = ? WHERE id = ?",
+            answer.state if ended else "running", answer.state, json.dumps(answer.extras),
+            answer.reason, now if ended else None, turn.id,
+        )  # fmt: skip
+        return stored
+
+    def _say(
+        self, tx: Tx, turn: Turn, part: int, text: str, tools: tuple[ToolCall, ...], now: int
+    ) -> Stored:
+        """Stores what Mercury says in a turn, and gives the conversation a new stamp."""
+        row = tx.row("SELECT stamp, owner FROM conversations WHERE id = ?", turn.conversation)
+        assert row is not None
+        message = Message(
+            self._ids("m_"), turn.conversation, turn.id, turn.seq, part, "assistant",
+            "mercury", "Mercury", now, text, tools,
+        )  # fmt: skip
+        store_message(tx, str(row[1]), message)
+        stamp = self._ids("")
+        tx.run(
+            "UPDATE conversations SET stamp = ?, last_at = ?, last_seq = CASE WHEN last_seq > ?"
+            " THEN last_seq ELSE ? END WHERE id = ?",
+            stamp, now, turn.seq, turn.seq, turn.conversation,
+        )  # fmt: skip
+        return Stored(message, stamp, str(row[0]))
+
+    def delivered(self, work: Work, lost: str = "") -> Work | None:
+        """Ends an answered turn whose parts are out; takes the key's next turn, or lets it go.
+
+        Args:
+            lost: why parts of it will never be out; the turn is then set aside.
+
+        Raises:
+            Fenced: the key was taken by another.
+        """
+
+        def run(tx: Tx) -> Work | None:
+            _hold(tx, work)
+            now = self._clock.now()
+            if lost:
+                tx.run(
+                    "UPDATE turns SET state = 'set_aside', reason = ?, ended_at = ? WHERE id = ?",
+                    lost, now, work.turn.id,
+                )  # fmt: skip
+            else:
+                tx.run(
+                    "UPDATE turns SET state = final, ended_at = ? WHERE id = ?", now, work.turn.id
+                )
+            return self._next_or_release(tx, work)
+
+        return self._database.write(run)
+
+    def _next_or_release(self, tx: Tx, work: Work) -> Work | None:
+        following = self._next(tx, work.turn.key, work.fence, tx.now())
+        if following is None:
+            _release(tx, work)
+        return following
+
+    def postpone(self, work: Work, seconds: float, why: str, failed: bool) -> None:
+        """Puts a turn back to be tried again later, and lets the key go.
+
+        Args:
+            seconds: how long it waits, at most ten minutes.
+            why: what happened, for the operator.
+            failed: whether this counts as one of the turn's own failures.
+        """
+
+        def run(tx: Tx) -> None:
+            _hold(tx, work)
+            due = tx.now() + min(int(seconds * 1000), LONGEST_RETRY_MS)
+            tx.run(
+                "UPDATE turns SET state = 'waiting', failures = failures + ?, due_at = ?,"
+                " reason = ? WHERE id = ?",
+                int(failed), due, why, work.turn.id,
+            )  # fmt: skip
+            _release(tx, work)
+
+        self._database.write(run)
+
+    def hand_over(self, process: str) -> int:
+        """Gives every turn that the process is at back as it was, attempt included.
+
+        Returns how many there were; whatever still works on them is fenced out.
+        """
+
+        def run(tx: Tx) -> int:
+            count = tx.run(
+                "UPDATE turns SET state = 'waiting', attempts = attempts - (1 - answered)"
+                " WHERE state = 'running' AND key IN (SELECT key FROM keys WHERE holder = ?)",
+                process,
+            )
+            tx.run(
+                "UPDATE keys SET holder = NULL, fence = fence + 1 WHERE holder = ?", process
+            )
+            return count
+
+        return self._database.write(run)
+
+    def void_leases(self) -> None:
+        """Voids every lease; for a process that knows that it is alone."""
+
+        def run(tx: Tx) -> None:
+            tx.run("UPDATE keys SET holder = NULL WHERE holder IS NOT NULL")
+            tx.run("DELETE FROM processes")
+
+        self._database.write(run)
+
+    # -- what people and operators do -------------------------------------------------------
+
+    def cancel(self, turn_id: str, owner: str, text: str) -> Turn:
+        """Ends an unanswered turn as cancelled; `text` is stored in the place of its answer.
+
+        Raises:
+            NotFound: there is no such turn of that owner.
+            Conflict: it has ended, or its answer is already stored.
+        """
+
+        def run(tx: Tx) -> Turn:
+            turn = self._find(tx, turn_id, owner)
+            if turn.state not in ("waiting", "running"):
+                raise Conflict(turn.state)
+            if turn.answered:
+                raise Conflict("done")
+            if turn.state == "running":
+                tx.run(
+                    "UPDATE keys SET holder = NULL, fence = fence + 1 WHERE key = ?", turn.key
+                )
+            now = self._clock.now()
+            self._say(tx, turn, _next_part(tx, turn), text, calls_of(tx, turn.id), now)
+            tx.run(
+                "UPDATE turns SET state = 'cancelled', answered = 1, ended_at = ? WHERE id = ?",
+                now, turn.id,
+            )  # fmt: skip
+            return turn
+
+        return self._database.write(run)
+
+    def retry(self, turn_id: str) -> Turn:
+        """Puts a turn that was set aside back to be tried anew.
+
+        Raises:
+            NotFound: there is no such turn.
+            Conflict: it is not set aside.
+        """
+
+        def run(tx: Tx) -> Turn:
+            turn = self._find(tx, turn_id, None)
+            if turn.state != "set_aside":
+                raise Conflict(turn.state)
+            tx.run(
+                "UPDATE turns SET state = 'waiting', answered = 0, attempts = 0, deaths = 0,"
+                " failures = 0, due_at = 0, ended_at = NULL, reason = '' WHERE id = ?",
+                turn_id,
+            )
+            tx.run(
+                "UPDATE conversations SET stamp = ? WHERE id = ?",
+                self._ids(""), turn.conversation,
+            )  # fmt: skip
+            return turn
+
+        return self._database.write(run)
+
+    def dismiss(self, turn_id: str) -> Turn:
+        """Ends a turn that was set aside for good.
+
+        Raises:
+            NotFound: there is no such turn.
+            Conflict: it is not set aside.
+        """
+
+        def run(tx: Tx) -> Turn:
+            turn = self._find(tx, turn_id, None)
+            if turn.state != "set_aside":
+                raise Conflict(turn.state)
+            tx.run(
+                "UPDATE turns SET state = 'cancelled', reason = 'dismissed' WHERE id = ?", turn_id
+            )
+            return turn
+
+        return self._database.write(run)
+
+    # -- looking --------------------------------------------------------------------------
+
+    def get(self, turn_id: str, owner: str | None = None) -> Turn:
+        """One turn; with `owner` only if it belongs to that memory.
+
+        Raises:
+            NotFound: there is no such turn of that owner.
+        """
+        return self._database.read(lambda tx: self._find(tx, turn_id, owner))
+
+    def accepted(self, turn_id: str) -> Accepted:
+        """Where a known turn's message went.
+
+        Raises:
+            NotFound: there is no such turn.
+        """
+        return self._database.read(lambda tx: self._again(tx, turn_id))
+
+    def result(self, turn_id: str) -> tuple[Turn, Message | None]:
+        """A turn with the last thing that Mercury said in it.
+
+        Raises:
+            NotFound: there is no such turn.
+        """
+
+        def run(tx: Tx) -> tuple[Turn, Message | None]:
+            turn = self._find(tx, turn_id, None)
+            row = tx.row(
+                f"SELECT {MESSAGE} FROM messages m WHERE m.conversation = ? AND m.seq = ?"
+                " AND m.part > 0 ORDER BY m.part DESC LIMIT 1",
+                turn.conversation, turn.seq,
+            )  # fmt: skip
+            if row is None:
+                return turn, None
+            return turn, replace(message_of(row), tools=calls_of(tx, turn_id))
+
+        return self._database.read(run)
+
+    @staticmethod
+    def _find(tx: Tx, turn_id: str, owner: str | None) -> Turn:
+        row = tx.row(
+            f"SELECT {_TURN}, c.owner FROM turns t JOIN conversations c ON c.id = t.conversation"
+            " WHERE t.id = ?",
+            turn_id,
+        )
+        if row is None or owner not in (None, row[-1]):
+            raise NotFound(turn_id)
+        return _turn(row[:-1])
+
+    def in_state(self, states: tuple[State, ...], limit: int) -> list[Turn]:
+        """The oldest turns in those states."""
+        marks = ", ".join("?" for _ in states)
+        rows = self._database.read(
+            lambda tx: tx.rows(
+                f"SELECT {_TURN} FROM turns t WHERE t.state IN ({marks})"
+                " ORDER BY t.accepted_at, t.seq LIMIT ?",
+                *states, limit,
+            )  # fmt: skip
+        )
+        return [_turn(row) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """How many turns are waiting, running and set aside."""
+        rows = self._database.read(
+            lambda tx: tx.rows(
+                "SELECT state, count(*) FROM turns WHERE state IN ('waiting', 'running')"
+                " GROUP BY state UNION ALL"
+                " SELECT state, count(*) FROM turns WHERE state = 'set_aside' GROUP BY state"
+            )
+        )
+        return {str(state): int(str(count)) for state, count in rows}
+
+
+def _hold(tx: Tx, work: Work) -> None:
+    row = tx.row("SELECT fence FROM keys WHERE key = ?", work.turn.key)
+    if row is None or row[0] != work.fence:
+        raise Fenced(work.turn.id)
+
+
+def _release(tx: Tx, work: Work) -> None:
+    tx.run(
+        "UPDATE keys SET holder = NULL WHERE key = ? AND fence = ?", work.turn.key, work.fence
+    )
+
+
+def _next_part(tx: Tx, turn: Turn) -> int:
+    row = tx.row(
+        "SELECT max(part) + 1 FROM messages WHERE conversation = ? AND seq = ?",
+        turn.conversation, turn.seq,
+    )  # fmt: skip
+    assert row is not None
+    return int(str(row[0]))

@@ -1,0 +1,139 @@
+"""The archive's contract on SQLite, and what only a file can do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memory.database import Database, SqliteDatabase
+from memory.errors import Damaged, StoreDown, WrongSchema
+from memory.schema import migrate, pending
+from tests.contracts.archive import ArchiveContract
+
+
+class TestArchiveOnSqlite(ArchiveContract):
+    @pytest.fixture
+    def database(self, tmp_path: Path) -> Iterator[Database]:
+        opened = SqliteDatabase(tmp_path / "archive.db")
+        yield opened
+        opened.close()
+
+
+def test_every_connection_keeps_the_same_rules(tmp_path: Path) -> None:
+    opened = SqliteDatabase(tmp_path / "a.db")
+    for ask in (opened.write, opened.read):
+        values = [
+            ask(lambda tx, name=name: tx.row(f"PRAGMA {name}"))  # type: ignore[misc]
+            for name in ("journal_mode", "synchronous", "secure_delete")
+        ]
+        assert values == [("wal",), (2,), (1,)]
+    opened.close()
+
+
+def test_a_damaged_file_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    opened = SqliteDatabase(path)
+    migrate(opened)
+    opened.write(
+        lambda tx: [
+            tx.run("INSERT INTO meta (name, value) VALUES (?, ?)", f"n{n}", "x" * 500)
+            for n in range(500)
+        ]
+    )
+    opened.close()
+    raw = bytearray(path.read_bytes())
+    middle = len(raw) // 2
+    raw[middle : middle + 8192] = os.urandom(8192)
+    path.write_bytes(raw)
+    again = SqliteDatabase(path)
+    damage = again.check()
+    assert damage is not None
+    assert "damaged" in damage
+    with pytest.raises(Damaged):
+        again.write(lambda tx: tx.run("DELETE FROM meta"))
+    with pytest.raises(Damaged):
+        again.read(lambda tx: tx.row("SELECT 1"))
+    again.close()
+    assert path.read_bytes() == bytes(raw)
+
+
+def test_a_log_without_its_database_is_damage_not_a_fresh_start(tmp_path: Path) -> None:
+    (tmp_path / "a.db-wal").write_bytes(b"x" * 4096)
+    opened = SqliteDatabase(tmp_path / "a.db")
+    with pytest.raises(Damaged, match="write-ahead log"):
+        opened.write(lambda tx: tx.run("CREATE TABLE t (x)"))
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_a_missing_file_is_not_made_by_those_who_only_look(tmp_path: Path) -> None:
+    opened = SqliteDatabase(tmp_path / "a.db", create=False)
+    with pytest.raises(StoreDown, match="does not exist"):
+        opened.read(lambda tx: tx.row("SELECT 1"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_newer_archive_is_refused_in_words(tmp_path: Path) -> None:
+    opened = SqliteDatabase(tmp_path / "a.db")
+    migrate(opened)
+    opened.write(lambda tx: tx.run("UPDATE meta SET value = '99' WHERE name = 'schema'"))
+    with pytest.raises(WrongSchema, match="schema 99"):
+        pending(opened)
+    opened.close()
+
+
+def test_a_locked_file_is_an_outage_and_works_again_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.database.BUSY_TIMEOUT_MS", 50)
+    opened = SqliteDatabase(tmp_path / "a.db")
+    migrate(opened)
+    other = apsw.Connection(str(tmp_path / "a.db"))
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreDown):
+        opened.write(lambda tx: tx.run("INSERT INTO meta VALUES ('a', 'b')"))
+    other.execute("ROLLBACK")
+    other.close()
+    assert opened.write(lambda tx: tx.run("INSERT INTO meta VALUES ('a', 'b')")) == 1
+    opened.close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from memory.database import SqliteDatabase
+database = SqliteDatabase(Path(sys.argv[1]))
+database.write(lambda tx: tx.run("CREATE TABLE IF NOT EXISTS t (n INTEGER PRIMARY KEY)"))
+while True:
+    n = database.write(lambda tx: tx.row("INSERT INTO t DEFAULT VALUES RETURNING n"))[0]
+    print(n, flush=True)
+"""
+
+
+def test_what_was_acknowledged_survives_the_writer_s_death(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    acknowledged = 0
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        for _ in range(50):
+            acknowledged = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        rest = writer.stdout.read().split()
+        writer.wait()
+        writer.stdout.close()
+        whole = [int(line) for line in rest[:-1]]
+        acknowledged = max([acknowledged, *whole])
+        opened = SqliteDatabase(path)
+        rows = opened.read(lambda tx: tx.row("SELECT count(*), max(n) FROM t"))
+        assert rows is not None
+        assert int(str(rows[0])) >= acknowledged
+        opened.close()

@@ -1,0 +1,142 @@
+"""Answers cut into messages: the vectors, and what holds for any text and limit."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.chat.split import split
+from tests.shared import cases, needs_shared
+
+VECTORS = cases("google-chat/split_vectors.json", "vectors")
+FENCE_LINE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^`\n]*$", re.MULTILINE)
+
+PIECES = st.sampled_from(
+    [
+        *("word", "a", " ", "  ", "\n", "\n\n", "\t", "é", "漢字", "👩‍💻", "🇮🇹", "e\u0301\u0302"),
+        *("```\n", "\n```\n", "~~~\n", "\n```py\n", "\n~~~\n", "  ```\n", "`code`", "**b**"),
+        *("[label here](https://a.example/x)", "<https://a.example>", "[", "](", ")", "\r\n"),
+        *("- item\n", "> quote\n", "x" * 40, "\u00a0", "\u200d", " \u0301", "| a | b |\n"),
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=60).map("".join)
+LIMITS = st.integers(12, 120)
+
+
+def said(text: str) -> str:
+    """What a text says: without the fences and without any blank."""
+    return re.sub(r"\s", "", FENCE_LINE.sub("", text))
+
+
+def open_fence(chunk: str) -> str | None:
+    """The marker of the fence that a message leaves open, by the rules of CommonMark."""
+    marker: str | None = None
+    for line in chunk.split("\n"):
+        found = FENCE_LINE.fullmatch(line)
+        if found is None:
+            continue
+        if marker is None:
+            marker = found[1]
+        elif found[1].startswith(marker) and line.strip() == found[1]:
+            marker = None
+    return marker
+
+
+@needs_shared
+@pytest.mark.parametrize("vector", VECTORS)
+def test_every_vector_is_cut_as_it_says(vector: dict[str, Any]) -> None:
+    if vector["text"] is None:
+        pytest.skip("a property; it is tried on any text below")
+    chunks = split(vector["text"], vector["limit"])
+    if vector["chunks"] is not None:
+        assert chunks == vector["chunks"]
+    assert all(len(chunk.encode()) <= vector["limit"] for chunk in chunks)
+    assert all(open_fence(chunk) is None for chunk in chunks)
+
+
+@given(text=TEXTS, limit=LIMITS)
+@settings(max_examples=600, deadline=None)
+def test_no_message_is_over_the_limit_or_blank_or_leaves_a_fence_open(
+    text: str, limit: int
+) -> None:
+    for chunk in split(text, limit):
+        assert len(chunk.encode()) <= limit
+        assert chunk.strip()
+        assert open_fence(chunk) is None
+
+
+@given(text=TEXTS, limit=st.integers(24, 120))
+@settings(max_examples=600, deadline=None)
+def test_nothing_is_lost_added_or_moved(text: str, limit: int) -> None:
+    assert said("\n".join(split(text, limit))) == said(text)
+
+
+@given(text=TEXTS, limit=st.integers(48, 120))
+@settings(max_examples=400, deadline=None)
+def test_no_grapheme_and_no_link_is_cut(text: str, limit: int) -> None:
+    text = FENCE_LINE.sub("", text)
+    whole = regex.findall(r"\X", re.sub(r"[ \t\r\n]", "", text))
+    links = re.findall(r"\[label here\]\(https://a\.example/x\)", text)
+    chunks = split(text, limit)
+    pieces = [regex.findall(r"\X", re.sub(r"[ \t\r\n]", "", chunk)) for chunk in chunks]
+    if max(map(len, map(str.encode, whole)), default=0) <= limit // 2:
+        assert [one for piece in pieces for one in piece if one.strip()] == [
+            one for one in whole if one.strip()
+        ] or "\u0301" in text
+    assert sum(chunk.count("[label here](https://a.example/x)") for chunk in chunks) == len(links)
+
+
+def test_an_empty_or_blank_text_is_no_message() -> None:
+    assert split("") == []
+    assert split(" \n\t\n") == []
+
+
+def test_a_grapheme_bigger_than_a_message_is_cut_between_code_points() -> None:
+    flood = "e" + "\u0301" * 50
+    chunks = split(flood, 11)
+    assert "".join(chunks) == flood
+    assert all(len(chunk.encode()) <= 11 for chunk in chunks)
+
+
+def test_a_fence_that_is_opened_again_keeps_its_language() -> None:
+    chunks = split("```python\n" + "x = 1\n" * 40 + "```", 100)
+    assert len(chunks) > 1
+    assert all(chunk.startswith("```python\n") and chunk.endswith("\n```") for chunk in chunks)
+
+
+def test_a_fence_left_open_by_the_text_is_closed() -> None:
+    assert split("see\n```\ncode") == ["see\n```\ncode\n```"]
+
+
+def test_a_link_longer_than_a_message_does_not_stop_the_cutting() -> None:
+    link = "[a](https://a.example/" + "x" * 100 + ")"
+    assert "".join(split(link, 30)) == link
+
+
+def test_text_that_no_store_can_hold_is_cut_all_the_same() -> None:
+    assert "".join(split("\ud800" * 20, 10)) == "\ud800" * 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x" * 1_000_000, id="one word"),
+        pytest.param("word " * 200_000, id="words"),
+        pytest.param("漢" * 333_000, id="no spaces"),
+        pytest.param("e" + "\u0301" * 500_000, id="one grapheme"),
+        pytest.param("[a](b " * 160_000, id="links never finished"),
+        pytest.param("[a" + "[y]" * 333_000, id="nested labels"),
+        pytest.param("```\n" + "x y\n" * 250_000, id="a fence never closed"),
+        pytest.param("a" + "\n \n" * 330_000 + "b", id="blanks"),
+    ],
+)
+def test_a_megabyte_is_cut_within_a_second(text: str) -> None:
+    began = time.process_time()
+    split(text)
+    assert time.process_time() - began < 1.0
