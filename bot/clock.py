@@ -7,9 +7,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory.clock import Clock
+
 if TYPE_CHECKING:
     from bot.settings import Settings
-    from memory.clock import Clock
+
+__all__ = ["Clock", "SystemClock", "TrialClock", "clock_from"]
+
+FURTHEST_S = 1e10
+"""Offsets beyond some 300 years are typing errors, and would leave what a date can hold."""
 
 
 class SystemClock:
@@ -25,6 +31,9 @@ class TrialClock:
 
     The file is read at each look; while it is missing or holds no number the last good value
     stands, at first 0.
+
+    Args:
+        path: the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,11 +43,11 @@ class TrialClock:
     def now(self) -> int:
         """Milliseconds since the epoch, UTC, moved."""
         try:
-            seconds = float(self._path.read_text())
-            if math.isfinite(seconds) and abs(seconds) < 1e10:
-                self._offset_ms = int(seconds * 1000)
+            seconds = float(self._path.read_text(encoding="ascii"))
         except (OSError, ValueError):
-            pass
+            seconds = math.nan
+        if abs(seconds) < FURTHEST_S:  # false for NaN
+            self._offset_ms = round(seconds * 1000)
         return time.time_ns() // 1_000_000 + self._offset_ms
 
 

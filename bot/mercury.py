@@ -158,7 +158,7 @@ def build(
     stores = open_stores(settings, clock, ids)
     secret = instance_secret(settings)
     answering = model or model_of(settings)
-    describing = summariser or summariser_of(settings, answering)
+    describing = summariser or summariser_of(answering)
     histories = Histories(stores.archive, stores.clock)
     summarising = Summarising(
         stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
@@ -215,15 +215,16 @@ def model_of(settings: Settings) -> Model:
     return ExtractiveModel()
 
 
-def summariser_of(settings: Settings, model: Model) -> Summariser:
-    """The model as summariser, or the digest when there is no model."""
-    if not settings.model_url:
+def summariser_of(model: Model) -> Summariser:
+    """The model as summariser, or the digest when nothing here completes texts."""
+    from bot.extractive import ExtractiveModel
+
+    if isinstance(model, ExtractiveModel) or not hasattr(model, "complete"):
         return DigestSummariser()
-    from bot.openai_model import complete
 
     def ask(prompt: list[dict[str, Any]]) -> str:
         try:
-            return complete(model, prompt, Stop(SUMMARY_S))
+            return str(model.complete(prompt, Stop(SUMMARY_S)))
         except (ModelError, Stopped) as error:
             raise SummaryFailed(type(error).__name__) from error
 

@@ -27,18 +27,27 @@ def parse(spec: str) -> tuple[str, int]:
     Raises:
         ValueError: neither `<step>` nor `<step>:<n>`.
     """
-    step, _, n = spec.partition(":")
-    if step not in STEPS or (n and not (n.isascii() and n.isdigit() and int(n) > 0)):
+    step, colon, n = spec.partition(":")
+    counted = n.isascii() and n.isdigit() and len(n) <= 9 and int(n) > 0
+    if step not in STEPS or (colon and not counted):
         raise ValueError(f"expected <step> or <step>:<n>, the step one of {', '.join(STEPS)}")
     return step, int(n or 1)
 
 
-def configure(spec: str, data: Path) -> None:
-    """Sets the step at which the process stops, once; '' sets none."""
+def configure(spec: str, data_dir: Path) -> None:
+    """Sets the step at which the process stops, once; '' sets none.
+
+    Args:
+        spec: `<step>` or `<step>:<n>`.
+        data_dir: where the file `stopped.<step>` is left; with it there nothing stops any more.
+
+    Raises:
+        ValueError: the spec is none.
+    """
     global _step, _left, _marker
     with _lock:
         _step, _left = parse(spec) if spec else ("", 0)
-        _marker = data / f"stopped.{_step}"
+        _marker = data_dir / f"stopped.{_step}"
 
 
 def stop_at(step: str) -> None:
@@ -48,9 +57,12 @@ def stop_at(step: str) -> None:
     global _left
     with _lock:
         _left -= 1
-        if _left != 0 or _marker.exists():
+        if _left != 0:
             return
-        descriptor = os.open(_marker, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            descriptor = os.open(_marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return
         os.fsync(descriptor)
-        os.close(descriptor)
         os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(137)  # the first process of a container is deaf to its own signals

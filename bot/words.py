@@ -26,17 +26,26 @@ TOO_MANY_CALLS = "I looked in many places and could not finish; this is what I h
 ANSWER_CUT = "The answer was cut off because it became too long."
 """The notice beside an answer that ended before it was finished."""
 
+ANSWER_WITHHELD = "The language model's server held back its answer to this (its content filter)."
+"""The answer when a content filter took the model's."""
+
 NOTHING_TO_CONFIRM = "There is nothing waiting for that confirmation."
 """The reply to a typed code when nothing waits."""
 
 WRONG_CODE = "That code does not fit. After five wrong codes a request expires."
 """The reply to a typed code that fits nothing that waits."""
 
-NO_MODEL = "No language model is configured (MODEL_URL); this is what my memory holds, in quotes:"
+NO_MODEL = "No language model is configured; I can only quote what my memories hold."
 """The extractive responder's first line."""
 
-NOTHING_FOUND = "I found nothing on that yet. Whatever you tell me, I keep and can find again."
+NOTHING_FOUND = (
+    "They hold nothing on that yet; whatever you tell me is kept and can be found. "
+    "For real answers, set MODEL_URL and MODEL to a language model."
+)
 """The extractive responder's answer without a hit."""
+
+COULD_NOT_LOOK = "I could not look everywhere just now. Please ask again in a while."
+"""The extractive responder's answer without a hit, when a memory could not be reached."""
 
 NOTE_TAKEN = "I have taken a note of that."
 """The extractive responder's receipt for a note."""
@@ -44,7 +53,9 @@ NOTE_TAKEN = "I have taken a note of that."
 NOTE_FAILED = "I could not take a note of that; your message itself is kept and can be found."
 """The extractive responder's answer when a note was not saved."""
 
-KEPT_WITHOUT_WIKI = "I keep every message word for word, so this one can be found again. I have no notes yet."
+KEPT_WITHOUT_WIKI = (
+    "I have no notes yet, but your message is kept word for word and can be found again."
+)
 """The extractive responder's answer to a note when there is no wiki."""
 
 

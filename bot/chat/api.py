@@ -276,7 +276,9 @@ class ChatApi:
         connection.follow_redirects = False  # or the token would go where an answer points
         try:
             request = call(self._messages(connection))
-            authorized = AuthorizedHttp(self._ready(connection), http=connection)
+            authorized = AuthorizedHttp(
+                self._ready(connection), http=connection, max_refresh_attempts=1
+            )
             told = request.execute(http=authorized, num_retries=0)
         except HttpError as error:
             raise self._error(error) from None
@@ -387,14 +389,12 @@ def _says(posted: Posted, text: str) -> bool:
     Chat may tell a Markdown text without its marks. To patch it for that alone would show every
     answer as edited, so marks and blanks are not compared.
     """
-    return text in (posted.text, posted.formatted) or _bare(text) in (
-        _bare(posted.text),
-        _bare(posted.formatted),
-    )
+    told = [one for one in (posted.text, posted.formatted) if one]
+    return text in told or _bare(text) in [_bare(one) for one in told]
 
 
 def _bare(text: str) -> str:
-    return re.sub(r"[\s*_~`#>\[\]()|\\+-]|^\d+\.", "", re.sub(r"\]\([^()\s]*\)", "]", text))
+    return re.sub(r"[\s*_~`#>\[\]()|\\+•-]", "", re.sub(r"\]\([^()\s]*\)", "]", text))
 
 
 def _seconds(header: str | None, now: float) -> float | None:

@@ -165,14 +165,15 @@ def _add_fence(chunks: _Chunks, text: str, fence: _Fence) -> None:
 def _add_pieces(chunks: _Chunks, text: str, fence: _Fence) -> None:
     """Adds a fence that no message holds, each piece closed and the next one opened again."""
     at, info = fence.body, fence.info
-    around = 2 * len(fence.marker) + 2
+    marker = _marker(text, fence, chunks.limit)
+    around = 2 * len(marker) + 2
     if 4 * _size(info) > chunks.limit or around + _size(info) + _SMALLEST_ROOM > chunks.limit:
         # Too long to be repeated, so what stands beside the marker becomes content.
         at, info = fence.info_at, ""
     # Only the first piece still stands in the list that its indentation belongs to.
     indent = fence.indent if 8 * len(fence.indent) <= chunks.limit - 60 else ""
     while True:
-        opened, closed = f"{indent}{fence.marker}{info}\n", f"\n{indent}{fence.marker}"
+        opened, closed = f"{indent}{marker}{info}\n", f"\n{indent}{marker}"
         end = _fitting(text, at, fence.body_end, chunks.limit - _size(opened + closed))
         end, following = _line_cut(text, at, end, fence.body_end)
         chunks.add(f"{opened}{text[at:end]}{closed}")
@@ -180,6 +181,14 @@ def _add_pieces(chunks: _Chunks, text: str, fence: _Fence) -> None:
             return
         chunks.flush()
         at, indent = following, ""
+
+
+def _marker(text: str, fence: _Fence, limit: int) -> str:
+    """The fence's marker, made longer than what looks like one within, which a cut may bare."""
+    mark = fence.marker[0]
+    runs = re.findall(f"{mark}{{3,}}", text[fence.info_at : fence.body_end])
+    longer = mark * (max(map(len, runs), default=0) + 1)
+    return longer if len(fence.marker) < len(longer) <= limit // 4 else fence.marker
 
 
 def _line_cut(text: str, at: int, end: int, stop: int) -> tuple[int, int]:

@@ -1,4 +1,8 @@
-"""Strict JSON: what every reader of a body agrees on, or a clear refusal."""
+"""Strict JSON: what every reader of a body agrees on, or a clear refusal. Pure.
+
+Escapes of lone surrogates are let through: they are well-formed JSON, and are mended with the
+rest of the text where it is stored.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,29 @@ from typing import Any, NoReturn
 DEPTH = 32
 DIGITS = 400
 """The longest number; Python refuses integers of more than 4,300 digits with an error."""
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+BOM = b"\xef\xbb\xbf"
+
+# Strings are stepped over whole. Possessive, and content with no closing quote: a body cannot make
+# the scan go over the same bytes twice.
+_STRUCTURE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class NotStrict(ValueError):
-    """The bytes are no strict JSON; the text says why."""
+    """The bytes are no strict JSON; the text says why, and repeats none of them."""
 
 
 def loads(data: bytes) -> Any:
     """The value of a body.
 
+    Args:
+        data: the body as it came.
+
     Raises:
         NotStrict: broken UTF-8 or JSON, a BOM, NaN or Infinity, a duplicate key, a number of
             absurd length, or deeper than 32 levels.
     """
+    if data.startswith(BOM):
+        raise NotStrict("a byte order mark")
     _check_depth(data)
     try:
         text = data.decode("utf-8")
@@ -30,9 +43,12 @@ def loads(data: bytes) -> Any:
         raise NotStrict("not UTF-8") from None
     try:
         return json.loads(
-            text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant,
-            parse_int=_short_int, parse_float=_finite,
-        )  # fmt: skip
+            text,
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+            parse_int=_short_int,
+            parse_float=_finite,
+        )
     except NotStrict:
         raise
     except (ValueError, RecursionError):
@@ -72,7 +88,9 @@ def _short_int(digits: str) -> int:
 
 
 def _finite(digits: str) -> float:
+    if len(digits) > DIGITS:
+        raise NotStrict("a number of too many digits")
     value = float(digits)
-    if len(digits) > DIGITS or value in (float("inf"), float("-inf")):
+    if value in (float("inf"), float("-inf")):
         raise NotStrict("a number out of range")
     return value

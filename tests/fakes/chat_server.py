@@ -30,6 +30,8 @@ __all__ = ["ChatServer", "Fault", "Posted", "Request", "Signer"]
 Call = Literal["create", "get", "patch", "token", "certs"]
 How = Literal["error", "cut", "cut_after", "stall", "stall_after", "error_after", "no_json"]
 
+GOOGLE_TOKEN_URL = "https://oauth2.googleapis.com/token"
+"""Who the client library's signed word is always for, wherever it is sent."""
 LIMIT_BYTES = 32_000
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 SCOPE = "https://www.googleapis.com/auth/chat.bot"
@@ -296,7 +298,7 @@ class ChatServer:
                 raise ValueError("another grant")
             certificate = google_keys.certificate(google_keys.ACCOUNT)
             claims = jwt.decode(  # type: ignore[no-untyped-call]
-                form["assertion"][0], certs=certificate, audience=self.token_url
+                form["assertion"][0], certs=certificate, audience=[GOOGLE_TOKEN_URL, self.token_url]
             )
             if claims["iss"] != google_keys.ACCOUNT_EMAIL or claims["scope"].split() != [SCOPE]:
                 raise ValueError("another account or scope")
@@ -342,7 +344,7 @@ class ChatServer:
     def _create(self, space: str, query: Mapping[str, list[str]], body: dict[str, Any]) -> _Answer:
         _check_size(body)
         number = len(self.messages) + 1
-        request_id = query.get("requestId", [None])[0]  # type: ignore[list-item]
+        request_id = query.get("requestId", [None])[0]
         id_ = query.get("messageId", [f"m{number}"])[0]
         for message in self.messages:
             if message.space == space and request_id and message.request_id == request_id:
@@ -450,5 +452,5 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _handle
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Nothing is printed; the requests stand in `ChatServer.log`."""
