@@ -13,10 +13,9 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -167,7 +166,9 @@ class Engine:
             self._summarising.void_claims()
         self._beat()
         for name, run, pause in (("beat", self._beat, BEAT_S), ("sweep", self._sweep, SWEEP_S)):
-            thread = threading.Thread(target=self._repeat, args=(run, pause), name=name, daemon=True)
+            thread = threading.Thread(
+                target=self._repeat, args=(run, pause), name=name, daemon=True
+            )
             thread.start()
             self._threads.append(thread)
 
@@ -257,7 +258,7 @@ class Engine:
                 work = self._run(work)
         except StoreDown as error:
             log.error("the archive is away: %s", error)
-        except Exception:  # noqa: BLE001
+        except Exception:
             log.exception("the work under a key failed")
 
     # -- one turn ---------------------------------------------------------------------------
@@ -302,7 +303,7 @@ class Engine:
             answer, history = self._attempts.run(work, stop, live.put)
         except (Fenced, Stopped, StoreDown):
             raise
-        except Exception as error:  # noqa: BLE001  # the edge around an attempt
+        except Exception as error:  # the edge around an attempt
             log.exception("attempt %d of a turn failed", turn.attempts)
             return self._failed(work, live, type(error).__name__)
         return self._store(work, stop, live, answer, history)
@@ -380,7 +381,7 @@ class Engine:
             self._summarising.compact(conversation)
         except StoreDown as error:
             log.error("a compaction waits: %s", error)
-        except Exception:  # noqa: BLE001
+        except Exception:
             log.exception("a compaction failed")
         finally:
             with self._lock:
@@ -401,7 +402,7 @@ class Engine:
                 run()
             except StoreDown as error:
                 log.error("the archive is away: %s", error)
-            except Exception:  # noqa: BLE001
+            except Exception:
                 log.exception("a sweep failed")
 
     def _beat(self) -> None:
@@ -436,7 +437,7 @@ class Engine:
             self._summarising.describe(conversation, closing=True)
         except StoreDown as error:
             log.error("a summary waits: %s", error)
-        except Exception:  # noqa: BLE001
+        except Exception:
             log.exception("a summary failed")
         finally:
             with self._lock:

@@ -39,8 +39,9 @@ CLOUD = (
     "KUBERNETES_SERVICE_HOST",
 )  # fmt: skip
 QUIET = (
-    "httpx", "httpcore", "openai", "googleapiclient", "google", "google_auth_httplib2", "urllib3",
-    "requests", "werkzeug", "gunicorn", "qdrant_client", "dulwich", "asyncio",
+    "httpx", "httpx2", "httpcore", "httpcore2", "openai", "googleapiclient", "google",
+    "google_auth_httplib2", "urllib3", "requests", "werkzeug", "gunicorn", "qdrant_client",
+    "dulwich", "asyncio",
 )  # fmt: skip
 OURS = ("app", "bot", "cli", "memory", "wiki")
 _ROOT = f"{Path(__file__).resolve().parent.parent}{os.sep}"

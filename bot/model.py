@@ -60,7 +60,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The answer ended before it was finished; `why` is `length` (the model's own limit or ours)."""
+    """The answer ended unfinished; `why` is `length` (the model's own limit or ours)."""
 
     why: str
 

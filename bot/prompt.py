@@ -89,9 +89,7 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in clean_for_model(text).splitlines())
 
 
-def _sections(
-    persona: str, scope: Scope, history: History, now: int, left_out: int
-) -> list[str]:
+def _sections(persona: str, scope: Scope, history: History, now: int, left_out: int) -> list[str]:
     sections = [persona, RULES]
     if scope.kind == "space":
         sections.append(SPACE_RULES)

@@ -148,7 +148,10 @@ class Settling:
     def _do(self, confirmation: Confirmation) -> Confirmation:
         if confirmation.decision == "cancel":
             self._confirmations.settle(
-                confirmation, "cancelled", "cancelled", words.settled(confirmation.action, "cancelled")
+                confirmation,
+                "cancelled",
+                "cancelled",
+                words.settled(confirmation.action, "cancelled"),
             )
             return self._confirmations.get(confirmation.id, confirmation.person)
         action = self._actions.get(confirmation.action)

@@ -115,7 +115,9 @@ class Toolbox:
         """The tool of that name."""
         return self._tools.get(name)
 
-    def run(self, tool: Tool | None, name: str, arguments: str, context: Context, stop: Stop) -> Ran:
+    def run(
+        self, tool: Tool | None, name: str, arguments: str, context: Context, stop: Stop
+    ) -> Ran:
         """Runs one call of the model.
 
         Raises:
@@ -124,7 +126,9 @@ class Toolbox:
         """
         if tool is None:
             known = ", ".join(self._tools)
-            return _failed("unknown_tool", message=f"There is no tool {name[:64]!r}; there are: {known}.")
+            return _failed(
+                "unknown_tool", message=f"There is no tool {name[:64]!r}; there are: {known}."
+            )
         try:
             parsed = tool.arguments.model_validate(parse_arguments(arguments))
         except (ValueError, ValidationError) as error:
@@ -148,7 +152,7 @@ class Toolbox:
             return _failed("not_found")
         except StoreDown:
             return _failed("store_down", message="This memory cannot be reached now.")
-        except Exception:  # noqa: BLE001  # the edge between the tools and the turn
+        except Exception:  # the edge between the tools and the turn
             log.exception("the tool %s failed", tool.name)
             return _failed("internal", message="The tool failed.")
         if isinstance(result, Staged):
@@ -255,8 +259,10 @@ def shown(message: Message) -> dict[str, Any]:
 
 def rfc3339(at: int) -> str:
     """Milliseconds since the epoch as RFC 3339 in UTC."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace(
-        "+00:00", "Z"
+    return (
+        datetime.fromtimestamp(at / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
     )
 
 

@@ -25,12 +25,12 @@ SECRET_CHARS = 16
 
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)*\.?", re.ASCII)
 _PLACEHOLDER = re.compile(
-    r".*<[^>]*>.*|\$\{.*|(https?://)?(your|my)[-_ ].*|(the[-_ ])?example([-_ ].*)?|"
+    r".*<[^>]*>.*|\$\{.*|(https?://)?your[-_ ].*|example|"
     r"(.*[-_ ])?change[-_ ]?(me|this)([-_ ].*)?|todo|tbd|fixme|replace[-_ ]?me|"
     r"placeholder|none|null|x{3,8}|\.\.\.",
     re.IGNORECASE,
 )
-_EXAMPLE_HOST = re.compile(r"(.*\.)?(example\.(com|org|net|edu)|example)", re.IGNORECASE)
+_EXAMPLE_HOST = re.compile(r"(.*\.)?example\.(com|org|net|edu)", re.IGNORECASE)
 _COUNTED = ("123456789", "1234567890", "12345678901", "123456789012", "012345678901")
 _SCP_LIKE = re.compile(r"[\w.-]+@[\w.-]+:(?!//)[^\s]+", re.ASCII)
 _SERVICE_LINK = re.compile(r"\w+_(SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)")

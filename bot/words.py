@@ -5,7 +5,9 @@ from __future__ import annotations
 EMPTY_MESSAGE = "There was nothing to read in that message. What would you like to know?"
 """The answer to a message with nothing visible in it."""
 
-APOLOGY = "Sorry, I could not answer this message. It is kept, and the operator can see that it failed."
+APOLOGY = (
+    "Sorry, I could not answer this message. It is kept, and the operator can see that it failed."
+)
 """The answer of a turn that is set aside."""
 
 STOPPED = "Stopped."
@@ -17,7 +19,9 @@ MODEL_AWAY = "The language model cannot be reached right now, so I cannot answer
 TOOK_TOO_LONG = "This took too long, so I stopped. Please ask again, or ask for less at once."
 """The plain sentence when an attempt's time is over."""
 
-TOO_MUCH_TEXT = "This is more text than the language model can read at once. Please send it in parts."
+TOO_MUCH_TEXT = (
+    "This is more text than the language model can read at once. Please send it in parts."
+)
 """The plain sentence when even a shortened prompt is too long."""
 
 TOO_MANY_CALLS = "I looked in many places and could not finish; this is what I have so far."

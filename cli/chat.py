@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +20,7 @@ from cli.common import safe_block
 from cli.errors import NOT_ALLOWED, STORE_DOWN, Failed
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
     from bot.settings import Settings
 
@@ -62,9 +62,9 @@ def lines() -> Iterator[str]:
         yield line.rstrip("\n")
 
 
-def say(client: httpx.Client, text: str, conversation: str) -> None:
+def say(client: httpx2.Client, text: str, conversation: str) -> None:
     """Sends one message and prints the answer as it comes."""
-    import httpx
+    import httpx2
 
     body = {"text": text, "conversation": conversation}
     headers = {"Accept": "text/event-stream"}
@@ -80,7 +80,7 @@ def say(client: httpx.Client, text: str, conversation: str) -> None:
                 return
             for kind, data in events(response):
                 shown = _show(kind, data, shown)
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise Failed(f"the server does not answer: {error}", STORE_DOWN) from None
 
 
@@ -109,7 +109,7 @@ def _show(kind: str, data: dict[str, Any], shown: str) -> str:
     return shown
 
 
-def events(response: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
+def events(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
     """The events of a stream as kind and data."""
     kind = ""
     for line in response.iter_lines():
@@ -119,7 +119,7 @@ def events(response: httpx.Response) -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, json.loads(line[6:])
 
 
-def _problem(response: httpx.Response) -> str:
+def _problem(response: httpx2.Response) -> str:
     try:
         return str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
@@ -127,36 +127,29 @@ def _problem(response: httpx.Response) -> str:
 
 
 @contextmanager
-def server(settings: Settings, user: str) -> Iterator[httpx.Client]:
+def server(settings: Settings, user: str) -> Iterator[httpx2.Client]:
     """A client of the running server, or of one that lives as long as the command."""
-    import httpx
+    import httpx2
 
     found = _running(settings)
-    if found is None:
-        with _own_server(settings) as (url, key):
-            with httpx.Client(base_url=url, headers=_headers(key, user), timeout=TIMEOUT_S) as own:
-                yield own
-        return
-    with httpx.Client(
-        base_url=found["url"], headers=_headers(found["key"], user), timeout=TIMEOUT_S
-    ) as client:
-        yield client
-
-
-def _headers(key: str, user: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}", "X-Mercury-User": user}
+    with (
+        nullcontext((found["url"], found["key"])) if found else _own_server(settings) as (url, key)
+    ):
+        headers = {"Authorization": f"Bearer {key}", "X-Mercury-User": user}
+        with httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT_S) as client:
+            yield client
 
 
 def _running(settings: Settings) -> dict[str, Any] | None:
     """What `serve.json` says of a server that really answers."""
-    import httpx
+    import httpx2
 
     try:
         told: dict[str, Any] = json.loads(settings.serve_json_path.read_text())
-        alive = httpx.get(told["url"] + "/healthz", timeout=2.0).status_code == 200
+        alive = httpx2.get(told["url"] + "/healthz", timeout=2.0).status_code == 200
     except PermissionError:
         raise Failed(f"{settings.serve_json_path} is not yours to read", NOT_ALLOWED) from None
-    except (OSError, ValueError, KeyError, TypeError, httpx.HTTPError):
+    except (OSError, ValueError, KeyError, TypeError, httpx2.HTTPError):
         return None
     return told if alive else None
 

@@ -99,9 +99,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def safe(text: str) -> str:
     """Text that cannot move the cursor or write past its line: for a terminal."""
-    return "".join(
-        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def safe_block(text: str) -> str:

@@ -103,9 +103,7 @@ def rebuild(conversation: str, as_json: bool) -> None:
         found = opened.archive.touch(conversation)
         folded = opened.archive.history(found)
     if as_json:
-        print_json(
-            {"id": found.id, "messages": len(folded.messages), "history_chars": folded.size}
-        )
+        print_json({"id": found.id, "messages": len(folded.messages), "history_chars": folded.size})
     else:
         click.echo(
             f"{found.id}: {len(folded.messages)} messages, {folded.size:,} characters", err=True

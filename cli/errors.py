@@ -15,7 +15,7 @@ class Failed(click.ClickException):
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # an error has its own exit code
 
 
 @contextmanager

@@ -34,20 +34,17 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if ctx.resilient_parsing or _is_listing(ctx):
-            return click.Command(cmd_name, help=COMMANDS[cmd_name])
         module = importlib.import_module(f"cli.{cmd_name}")
         command: click.Command = module.command
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
     def invoke(self, ctx: click.Context) -> Any:
         with translated():
             return super().invoke(ctx)
-
-
-def _is_listing(ctx: click.Context) -> bool:
-    """Whether the group only lists its commands: no argument has named one."""
-    return not ctx._protected_args and not ctx.args
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

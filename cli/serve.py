@@ -64,7 +64,7 @@ def banner(settings: Settings, host: str) -> list[str]:
     return [
         f"Mercury listens on http://{host}:{settings.port}",
         f"  archive      SQLite, {settings.archive_path}",
-        f"  history      in this process, rebuilt from the archive",
+        "  history      in this process, rebuilt from the archive",
         f"  model        {model}",
         f"  Google Chat  {chat}",
         "  try it       mfw chat      (in another terminal)",

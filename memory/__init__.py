@@ -1,1 +1,1 @@
-"""What is remembered of conversations: the archive, the history folded from it, summaries, recaps."""
+"""What is remembered of conversations: archive, history, summaries, recaps."""

@@ -295,10 +295,12 @@ class Archive:
             NotFound: there is none, or it is not the asker's.
         """
 
+        owner = None if scope is None else scope.owner
+
         def run(tx: Tx) -> list[Message]:
             row = tx.row(
                 f"SELECT {MESSAGE} FROM messages m WHERE m.id = ? AND (? IS NULL OR m.owner = ?)",
-                id_, scope and scope.owner, scope and scope.owner,
+                id_, owner, owner,
             )  # fmt: skip
             if row is None:
                 raise NotFound(id_)

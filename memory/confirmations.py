@@ -127,7 +127,8 @@ class Confirmations:
     def running(self) -> list[Confirmation]:
         """Those that were confirmed and whose action is not known to have ended."""
         rows = self._database.read(
-            lambda tx: tx.rows(f"SELECT {_COLUMNS} FROM confirmations WHERE state = 'running'"
+            lambda tx: tx.rows(
+                f"SELECT {_COLUMNS} FROM confirmations WHERE state = 'running'"
                 " OR (state = 'cancelled' AND outcome = '')"
             )
         )
@@ -158,12 +159,11 @@ class Confirmations:
         state = "running" if decision == "confirm" else "cancelled"
 
         def run(tx: Tx) -> Row | None:
-            row = tx.row(
+            return tx.row(
                 "UPDATE confirmations SET state = ?, decision = ?, settled_at = ? WHERE id = ?"
                 f" AND state = 'waiting' AND expires_at > ? RETURNING {_COLUMNS}",
                 state, decision, now, confirmation.id, now,
             )  # fmt: skip
-            return row
 
         row = self._database.write(run)
         return None if row is None else _confirmation(row)

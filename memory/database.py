@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -170,7 +170,7 @@ class SqliteDatabase:
             return str(damage)
         if found is None or found[0] == "ok":
             return None
-        self._damage = f"{self.path} is damaged: {found[0]}"
+        self._damage = f"{self.path} is damaged: {found[0]!s}"
         return self._damage
 
     def close(self) -> None:
@@ -281,5 +281,3 @@ class SqliteDatabase:
             raise Damaged(self._damage) from error
         except _AWAY as error:
             raise StoreDown(f"{self.path}: {error}") from error
-
-

@@ -56,9 +56,10 @@ class Processes:
         def run(tx: Tx) -> list[Process]:
             dead = tx.now() - PROCESS_DEAD_MS
             rows: list[Any] = tx.rows(
-                "SELECT id, host, pid, version, started_at, heartbeat_at FROM processes"
-                " ORDER BY started_at DESC"
+                "SELECT id, host, pid, version, started_at, heartbeat_at, heartbeat_at > ?"
+                " FROM processes ORDER BY started_at DESC",
+                dead,
             )
-            return [Process(*row, alive=row[5] > dead) for row in rows]
+            return [Process(*[*row[:6], bool(row[6])]) for row in rows]
 
         return self._database.read(run)

@@ -15,7 +15,7 @@ LINE_KINDS: tuple[LineKind, ...] = ("said", "asked", "decided", "rule")
 
 
 class Scope(Protocol):
-    """Who is asking and where the answer will be seen; made by the channel that authenticated it."""
+    """Who is asking and where it will be seen; made by the channel that authenticated it."""
 
     @property
     def person(self) -> str:

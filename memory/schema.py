@@ -244,11 +244,11 @@ def migrate(database: Database) -> list[Step]:
         WrongSchema: the archive was written by a newer version than this one.
         StoreDown: the archive cannot be written.
     """
-    done = []
-    for step in pending(database):
-        if database.write(lambda tx, step=step: _apply(tx, step)):  # type: ignore[misc]
-            done.append(step)
-    return done
+    return [
+        step
+        for step in pending(database)
+        if database.write(lambda tx, step=step: _apply(tx, step))  # type: ignore[misc]
+    ]
 
 
 def _apply(tx: Tx, step: Step) -> bool:

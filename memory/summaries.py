@@ -42,19 +42,23 @@ _LINE = regex.compile(
     regex.IGNORECASE,
 )
 _RULE = regex.compile(
-    r"\b(always|never|from now on|please (?:always|never)|don'?t ever|immer|nie(?:mals)?|ab (?:jetzt|sofort)"
-    r"|toujours|jamais|désormais|dorénavant|sempre|mai più|d'ora in poi|siempre|nunca|de ahora en adelante)\b",
+    r"\b(always|never|from now on|please (?:always|never)|don'?t ever"
+    r"|immer|nie(?:mals)?|ab (?:jetzt|sofort)|toujours|jamais|désormais|dorénavant"
+    r"|sempre|mai più|d'ora in poi|siempre|nunca|de ahora en adelante)\b",
     regex.IGNORECASE,
 )
 _DECIDED = regex.compile(
-    r"\b(we (?:have )?(?:decided|agreed)|let'?s go with|it'?s (?:decided|settled)|I(?:'ve| have) decided"
+    r"\b(we (?:have )?(?:decided|agreed)|let'?s go with|it'?s (?:decided|settled)"
+    r"|I(?:'ve| have) decided"
     r"|wir (?:haben )?(?:\w+ ){0,4}(?:beschlossen|entschieden)|nous avons décidé|on a décidé"
     r"|abbiamo deciso|hemos decidido|decidimos)\b",
     regex.IGNORECASE,
 )
 _SENTENCE = regex.compile(r"[^.!?。！？\n]+[.!?。！？]*", regex.UNICODE)
 _YEAR = regex.compile(r"(?<![\p{L}\p{N}])(?:19|20)\d{2}(?![\p{L}\p{N}])")
-_DATE = regex.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<!\d)\d{1,2}[./]\d{1,2}[./](?:\d{2}|\d{4})(?!\d)")
+_DATE = regex.compile(
+    r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<!\d)\d{1,2}[./]\d{1,2}[./](?:\d{2}|\d{4})(?!\d)"
+)
 
 
 class SummaryFailed(Exception):

@@ -147,7 +147,7 @@ def _phrase(run: tuple[str, ...], key: str) -> str:
 
 
 def holds_quote(text: str, quote: str) -> bool:
-    """Whether the text holds the quote: case and runs of white space do not matter, all else does."""
+    """Whether the text holds the quote, but for case and the length of runs of white space."""
     return _plain(quote) in _plain(text)
 
 

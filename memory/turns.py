@@ -536,9 +536,7 @@ class Turns:
                 " WHERE state = 'running' AND key IN (SELECT key FROM keys WHERE holder = ?)",
                 process,
             )
-            tx.run(
-                "UPDATE keys SET holder = NULL, fence = fence + 1 WHERE holder = ?", process
-            )
+            tx.run("UPDATE keys SET holder = NULL, fence = fence + 1 WHERE holder = ?", process)
             return count
 
         return self._database.write(run)
@@ -569,9 +567,7 @@ class Turns:
             if turn.answered:
                 raise Conflict("done")
             if turn.state == "running":
-                tx.run(
-                    "UPDATE keys SET holder = NULL, fence = fence + 1 WHERE key = ?", turn.key
-                )
+                tx.run("UPDATE keys SET holder = NULL, fence = fence + 1 WHERE key = ?", turn.key)
             now = self._clock.now()
             self._say(tx, turn, _next_part(tx, turn), text, calls_of(tx, turn.id), now)
             tx.run(
@@ -682,8 +678,9 @@ class Turns:
             lambda tx: tx.rows(
                 f"SELECT {_TURN} FROM turns t WHERE t.state IN ({marks})"
                 " ORDER BY t.accepted_at, t.seq LIMIT ?",
-                *states, limit,
-            )  # fmt: skip
+                *states,
+                limit,
+            )
         )
         return [_turn(row) for row in rows]
 
@@ -706,9 +703,7 @@ def _hold(tx: Tx, work: Work) -> None:
 
 
 def _release(tx: Tx, work: Work) -> None:
-    tx.run(
-        "UPDATE keys SET holder = NULL WHERE key = ? AND fence = ?", work.turn.key, work.fence
-    )
+    tx.run("UPDATE keys SET holder = NULL WHERE key = ? AND fence = ?", work.turn.key, work.fence)
 
 
 def _next_part(tx: Tx, turn: Turn) -> int:

@@ -84,7 +84,8 @@ class HistoryMachine(RuleBasedStateMachine):
         )
         state = "cancelled" if not answer else "done"
         stored, following = self.turns.answer_and_next(
-            work, Answer(answer, tools, state=state)  # type: ignore[arg-type]
+            work,
+            Answer(answer, tools, state=state),  # type: ignore[arg-type]
         )
         assert following is None
         self.histories.keep(work, history, stored)

@@ -11,7 +11,7 @@ import pytest
 from bot import words
 from bot.engine import Delivered, Later
 from bot.mercury import Mercury
-from bot.model import Call, ContextTooLong, ModelAway, ModelRefused, Reset, Text
+from bot.model import ContextTooLong, ModelAway, ModelRefused, Reset, Text
 from bot.scope import Scope
 from bot.settings import load
 from bot.stop import Stop
@@ -154,7 +154,11 @@ def test_a_search_does_not_find_the_question_itself(make: Make) -> None:
     [
         ("no_such_tool", "{}", "failed: unknown_tool"),
         ("archive_search", "{broken", "failed: bad_arguments"),
-        ("archive_search", '{"query": "x", "filter": {"user": "users/2"}}', "failed: bad_arguments"),
+        (
+            "archive_search",
+            '{"query": "x", "filter": {"user": "users/2"}}',
+            "failed: bad_arguments",
+        ),
         ("archive_search", "[1]", "failed: bad_arguments"),
         ("archive_search", "[" * 50_000, "failed: bad_arguments"),
         ("archive_read", '{"message": "m_nobody"}', "failed: not_found"),

@@ -97,6 +97,4 @@ def chat_blueprint(mercury: Mercury) -> Blueprint:
     verifier = Verifier(
         form, settings.google_chat_audience, settings.google_chat_project_number, certificates
     )
-    return blueprint(
-        verifier, form, frozenset(settings.google_chat_domains), Door(mercury).accept
-    )
+    return blueprint(verifier, form, frozenset(settings.google_chat_domains), Door(mercury).accept)

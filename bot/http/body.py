@@ -16,7 +16,7 @@ M = TypeVar("M", bound=BaseModel)
 MAX_BYTES = 1_048_576
 
 
-def read_json(request: Request, max_bytes: int = MAX_BYTES) -> Any:
+def read_json(request: Request, max_bytes: int = MAX_BYTES) -> object:
     """The body's value.
 
     Args:
@@ -51,7 +51,7 @@ def read_json(request: Request, max_bytes: int = MAX_BYTES) -> Any:
         raise Problem(400, "bad_json", f"no strict JSON: {error}") from None
 
 
-def parse(model: type[M], value: Any) -> M:
+def parse(model: type[M], value: object) -> M:
     """The value as a model.
 
     Args:

@@ -137,9 +137,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         if not query.strip() or len(query) > 1_000:
             raise Problem(422, "invalid_field", "q holds 1 to 1,000 characters", "/q")
         try:
-            page = archive.search(
-                scope, query, limit(), order(), cursor=request.args.get("cursor")
-            )
+            page = archive.search(scope, query, limit(), order(), cursor=request.args.get("cursor"))
         except ValueError as error:
             raise bad_cursor(error) from None
         names = {m.conversation: m.conversation for m in page.items}
@@ -155,7 +153,9 @@ def allow(*names: str) -> None:
     """Refuses query parameters that the route does not know, and doubled ones."""
     for name in request.args:
         if name not in names:
-            raise Problem(422, "unknown_field", f"there is no parameter {name[:64]!r}", f"/{name[:64]}")
+            raise Problem(
+                422, "unknown_field", f"there is no parameter {name[:64]!r}", f"/{name[:64]}"
+            )
         if len(request.args.getlist(name)) > 1:
             raise Problem(422, "invalid_field", f"{name} was given twice", f"/{name}")
 

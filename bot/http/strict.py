@@ -24,7 +24,7 @@ class NotStrict(ValueError):
     """The bytes are no strict JSON; the text says why, and repeats none of them."""
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes) -> object:
     """The value of a body.
 
     Args:

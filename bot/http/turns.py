@@ -28,6 +28,7 @@ from bot.scope import Scope
 from bot.streams import Event
 from bot.trials import stop_at
 from memory.errors import Conflict, Mismatch, NotFound, StoreDown
+from memory.records import Message
 from memory.text import mend
 from memory.turns import Accepted, Incoming, Turn
 
@@ -206,6 +207,7 @@ class _Turns:
 
     def _result(self, scope: Scope, accepted: Accepted) -> dict[str, Any]:
         live = self._streams.find(accepted.turn)
+        answer: Message | None
         if live is not None and live.outcome is not None:
             answer, extras, cancelled = live.outcome.answer, live.outcome.extras, False
         else:
@@ -241,9 +243,7 @@ class _Turns:
         response.call_on_close(self._gate.leave)
         return response
 
-    def _events(
-        self, scope: Scope, accepted: Accepted, place: tuple[int, int]
-    ) -> Iterator[bytes]:
+    def _events(self, scope: Scope, accepted: Accepted, place: tuple[int, int]) -> Iterator[bytes]:
         if place == (0, 0):
             yield sse("0.0", "accepted", {
                 "turn": accepted.turn, "conversation": accepted.conversation,

@@ -17,7 +17,7 @@ from memory.deliveries import Deliveries
 from memory.errors import Conflict, Fenced, Mismatch, NotFound
 from memory.ids import random_id
 from memory.processes import Processes
-from memory.records import ToolCall
+from memory.records import Message, ToolCall
 from memory.schema import NEWEST, migrate, pending, version_of
 from memory.tokens import Tokens
 from memory.turns import Answer, Incoming, Part, Turns, Work
@@ -406,7 +406,8 @@ class ArchiveContract:
             stores.exchange(f"q{n}", f"a{n}")
         whole = stores.archive.messages(ALICE, "c1", limit=200).items
         assert [m.text for m in whole] == [f"{x}{n}" for n in range(23) for x in "qa"]
-        backward, cursor = [], None
+        backward: list[Message] = []
+        cursor = None
         while True:
             page = stores.archive.messages(ALICE, "c1", before=cursor, limit=7)
             backward = page.items + backward
@@ -501,7 +502,7 @@ class ArchiveContract:
         for order in ("best", "newest"):
             seen, cursor = [], None
             while True:
-                page = stores.archive.search(ALICE, "needle", 7, order, cursor=cursor)  # type: ignore[arg-type]
+                page = stores.archive.search(ALICE, "needle", 7, order, cursor=cursor)
                 seen += [m.text for m in page.items]
                 cursor = page.next
                 if cursor is None:
