@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bot import trials
+from bot import logs, trials
 from bot.attempt import Attempts
 from bot.clock import clock_from
 from bot.confirm import fingerprint
 from bot.engine import Delivery, Engine, Limits
-from bot.model import Model, ModelError
+from bot.model import Model, ModelError, RemoteModel
 from bot.prompt import PERSONA
 from bot.settings import Settings, SettingsError
 from bot.settling import Action, Settling
@@ -104,6 +104,8 @@ class Mercury:
     def close(self) -> None:
         """Frees threads and connections."""
         self.engine.close()
+        if isinstance(self.model, RemoteModel):
+            self.model.close()
         self.stores.database.close()
 
     def not_ready(self) -> str:
@@ -157,6 +159,7 @@ def build(
     trials.configure(settings.mercury_test_stop_at, settings.mercury_data)
     stores = open_stores(settings, clock, ids)
     secret = instance_secret(settings)
+    logs.redact.add(secret.decode())
     answering = model or model_of(settings)
     describing = summariser or summariser_of(answering)
     histories = Histories(stores.archive, stores.clock)
@@ -217,14 +220,12 @@ def model_of(settings: Settings) -> Model:
 
 def summariser_of(model: Model) -> Summariser:
     """The model as summariser, or the digest when nothing here completes texts."""
-    from bot.extractive import ExtractiveModel
-
-    if isinstance(model, ExtractiveModel) or not hasattr(model, "complete"):
+    if not isinstance(model, RemoteModel):
         return DigestSummariser()
 
     def ask(prompt: list[dict[str, Any]]) -> str:
         try:
-            return str(model.complete(prompt, Stop(SUMMARY_S)))
+            return model.complete(prompt, Stop(SUMMARY_S))
         except (ModelError, Stopped) as error:
             raise SummaryFailed(type(error).__name__) from error
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from bot.stop import Stop
 
@@ -91,3 +91,18 @@ class Model(Protocol):
             ModelError: as drawn above; what was yielded before is then void.
             Stopped: `stop` ended the work.
         """
+
+
+@runtime_checkable
+class RemoteModel(Model, Protocol):
+    """A model behind a connection, which also writes plain texts without tools."""
+
+    def complete(self, prompt: Prompt, stop: Stop) -> str:
+        """The whole text of an answer; '' is an answer too.
+
+        Raises:
+            ModelError, Stopped: as `stream`.
+        """
+
+    def close(self) -> None:
+        """Closes the connections that are kept open."""

@@ -16,13 +16,13 @@ from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from bot.chat.events import Form, Ignored, Message, Removed, parse
 from bot.chat.verify import CertificatesAway, Unverified
+from bot.http.body import read_bytes
 from bot.http.strict import NotStrict, loads
 from memory.errors import StoreDown
 
 log = logging.getLogger(__name__)
 
 PATH = "/chat/events"
-BODY_BYTES = 1024 * 1024
 RETRY_AFTER_S = 5
 
 
@@ -102,9 +102,8 @@ def _body() -> bytes:
     """The body, at most 1 MiB and as it is: what is packed is not unpacked."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise _Refuses(415)
-    request.max_content_length = BODY_BYTES
     try:
-        return request.get_data(cache=False)
+        return read_bytes(request)
     except RequestEntityTooLarge:
         raise _Refuses(413) from None
     except ClientDisconnected:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flask import Flask
+from flask import Flask, request
 
+from bot import logs
 from bot.http import problems, routes, turns
 from bot.http.auth import authenticator
 from bot.http.gate import Gate
@@ -25,6 +26,12 @@ def flask_app(mercury: Mercury, local_key: str = "") -> Flask:
     gate = app.extensions["mercury.gate"] = Gate()
     authenticate = authenticator(mercury.stores.tokens, local_key)
     problems.register(app)
+
+    @app.before_request
+    def note_trace() -> None:
+        header = request.headers.get("traceparent") or request.headers.get("X-Cloud-Trace-Context")
+        logs.trace.set(logs.trace_of(header) if header else "")
+
     app.register_blueprint(turns.blueprint(mercury, authenticate, gate))
     app.register_blueprint(routes.blueprint(mercury, authenticate))
     if mercury.settings.google_chat_format:

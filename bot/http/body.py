@@ -37,18 +37,30 @@ def read_json(request: Request, max_bytes: int = MAX_BYTES) -> object:
             "the body has to come uncompressed",
             headers={"Accept-Encoding": "identity"},
         )
-    # A body without a length is cut at the limit in silence, so the limit is one byte further.
-    request.max_content_length = max_bytes + 1
     try:
-        data = request.get_data(cache=True)
+        data = read_bytes(request, max_bytes)
     except RequestEntityTooLarge:
-        raise _too_large(max_bytes) from None
-    if len(data) > max_bytes:
-        raise _too_large(max_bytes)
+        raise Problem(
+            413, "too_large", f"the body is larger than {max_bytes:,} bytes"
+        ) from None
     try:
         return loads(data)
     except NotStrict as error:
         raise Problem(400, "bad_json", f"no strict JSON: {error}") from None
+
+
+def read_bytes(request: Request, max_bytes: int = MAX_BYTES) -> bytes:
+    """The body as it came, whether it says its length or not.
+
+    Raises:
+        RequestEntityTooLarge: it is longer than `max_bytes`.
+    """
+    # A body without a length is cut at the limit in silence, so the limit is one byte further.
+    request.max_content_length = max_bytes + 1
+    data = request.get_data(cache=True)
+    if len(data) > max_bytes:
+        raise RequestEntityTooLarge
+    return data
 
 
 def parse(model: type[M], value: object) -> M:
@@ -77,10 +89,6 @@ def pointer(loc: tuple[int | str, ...]) -> str:
     """A JSON pointer (RFC 6901), its names cut to a readable length."""
     names = (str(name)[:64].replace("~", "~0").replace("/", "~1") for name in loc)
     return "".join(f"/{name}" for name in names)
-
-
-def _too_large(max_bytes: int) -> Problem:
-    return Problem(413, "too_large", f"the body is larger than {max_bytes:,} bytes")
 
 
 def _where(loc: tuple[int | str, ...], value: Any) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.http import views
 from bot.http.auth import Authenticate
-from bot.http.body import parse, read_json
+from bot.http.body import parse, read_bytes, read_json
 from bot.http.problems import Problem
 from bot.http.turns import RETRY_AFTER, not_found
 from bot.mercury import Mercury
@@ -78,7 +78,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     @routes.post("/api/conversations/<name>/open")
     def open_conversation(name: str) -> Response:
         scope = authenticate(request)
-        if request.get_data(cache=True) and read_json(request) != {}:
+        if request.content_length != 0 and read_bytes(request) and read_json(request) != {}:
             raise Problem(422, "unknown_field", "history comes from the archive only", "")
         try:
             found = archive.conversation(scope, name)

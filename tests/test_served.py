@@ -1,0 +1,225 @@
+"""The main job on real parts: `mfw serve`, a fake Google Chat, a scripted model server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot import words
+from bot.scope import Scope
+from tests.fakes import model_server as fake
+from tests.served import until
+from tests.shared import load, needs_shared
+from tests.world import World, event, with_text
+
+ADA = Scope("google-chat:users/1001", "dm")
+FORMS = ("addon", "classic")
+STEPS = ("accepted", "leased", "prompted", "answered", "delivering", "delivered")
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[MakeWorld]:
+    opened: list[World] = []
+
+    def make(form: str = "addon", **given: Any) -> World:
+        made = World(tmp_path, form, **given).__enter__()
+        opened.append(made)
+        return made
+
+    yield make
+    for one in opened:
+        one.__exit__()
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+def test_a_signed_event_is_answered_once_in_its_thread(world: MakeWorld, form: str) -> None:
+    mercury = world(form, script=lambda request: fake.text("**Green**, as decided."))
+    for name in ("dm_message", "space_thread_reply_mention"):
+        fixture = load(f"google-chat/{form}/{name}.json")
+        response = mercury.post(fixture)
+        assert (response.status_code, response.json()) == (200, {})
+    mercury.answers(2)
+    for name in ("dm_message", "space_thread_reply_mention"):
+        assert mercury.post(load(f"google-chat/{form}/{name}.json")).json() == {}
+    mercury.post(with_text(load(f"google-chat/{form}/dm_message.json"), "and now?", "later"))
+    mercury.answers(3)
+    mercury.idle()
+    first, second, third = sorted(mercury.chat.shown, key=lambda m: (m.space, m.id))
+    direct = [m for m in mercury.chat.shown if m.space == "spaces/FIXDM00001"]
+    (room,) = [m for m in mercury.chat.shown if m.space == "spaces/FIXROOM0001"]
+    assert len(direct) == 2
+    assert room.thread == "spaces/FIXROOM0001/threads/tR1"
+    assert room.body["thread"] == {"name": room.thread}
+    assert all("thread" not in message.body for message in direct)
+    for message in (first, second, third):
+        assert (message.text, message.markup) == (
+            "**Green**, as decided.", "MARKUP_SYNTAX_MARKDOWN",
+        )  # fmt: skip
+    assert mercury.chat.violations == []
+    assert mercury.model.violations == []
+    assert len(mercury.model.requests) == 3
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_at_any_step_loses_and_doubles_nothing(world: MakeWorld, step: str) -> None:
+    mercury = world(env={"MERCURY_TEST_STOP_AT": step})
+    for n in range(3):
+        response = None
+        while response is None or response.status_code != 200:
+            try:
+                response = mercury.post(event("addon", f"message {n}", f"m{n}"))
+            except OSError as error:
+                assert "onnect" in str(error) or "eset" in str(error) or "isconnect" in str(error)
+            except Exception as error:  # noqa: BLE001  # a killed server cuts the connection
+                assert type(error).__module__.startswith("httpx2"), error
+    mercury.answers(3, 60)
+    mercury.idle()
+    assert (mercury.served.data / f"stopped.{step}").exists()
+    assert [m.text for m in mercury.chat.shown] == [f"You said: message {n}" for n in range(3)]
+    assert all(message.edits == 0 for message in mercury.chat.shown)
+    texts = [m.text for m in mercury.served.messages(ADA)]
+    assert texts == [x for n in range(3) for x in (f"message {n}", f"You said: message {n}")]
+    assert mercury.served.rows("SELECT count(*) FROM turns WHERE state <> 'done'") == [(0,)]
+
+
+def test_sigterm_drops_nothing_and_ends_within_ten_seconds(world: MakeWorld) -> None:
+    slow = threading.Event()
+
+    def script(request: dict[str, Any]) -> fake.Reply:
+        reply = fake.echo(request)
+        if "slow" in request["messages"][-1]["content"] and not slow.is_set():
+            reply.hold = slow
+        return reply
+
+    mercury = world(script=script)
+    for n in range(8):
+        text = "slow one" if n == 0 else f"quick {n}"
+        assert mercury.post(event("addon", text, f"m{n}", f"DM{n}", f"{n}")).status_code == 200
+    until(lambda: len(mercury.model.requests) >= 8, what="eight requests to the model")
+    begun = mercury.served.process
+    assert begun is not None
+    code = mercury.served.terminate()
+    assert code == 0
+    slow.set()
+    mercury.served.start()
+    mercury.answers(8)
+    mercury.idle()
+    told = sorted(message.text for message in mercury.chat.shown)
+    assert told == sorted(["You said: slow one", *(f"You said: quick {n}" for n in range(1, 8))])
+    attempts = mercury.served.rows("SELECT DISTINCT attempts, deaths FROM turns")
+    assert attempts == [(1, 0)]
+
+
+def test_a_poison_message_gets_one_apology_and_hurts_nobody_else(
+    world: MakeWorld, tmp_path: Path
+) -> None:
+    mercury = world()
+
+    def script(request: dict[str, Any]) -> fake.Reply:
+        if "poison" in request["messages"][-1]["content"]:
+            mercury.served.kill_worker()
+        return fake.echo(request)
+
+    mercury.model.script = script
+    mercury.post(event("addon", "poison", "p", "DM1", "1"))
+    until(lambda: "poison" in str(mercury.model.requests[-1:]), what="the first attempt")
+    until(mercury.served.is_ready, 30, "a new worker")
+    mercury.post(event("addon", "hello", "h", "DM2", "2"))
+    texts = mercury.answers(2, 60)
+    mercury.idle()
+    assert sorted(texts) == sorted([words.APOLOGY, "You said: hello"])
+    poisoned = [r for r in mercury.model.requests if "poison" in r["messages"][-1]["content"]]
+    assert len(poisoned) <= 3
+    assert mercury.served.rows("SELECT count(*) FROM turns WHERE state = 'set_aside'") == [(1,)]
+
+
+def test_after_half_an_hour_a_recap_stands_in_even_after_a_kill(world: MakeWorld) -> None:
+    mercury = world()
+    mercury.post(event("addon", "We decided that the logo is blue.", "m1"))
+    mercury.answers(1)
+    mercury.idle()
+    mercury.served.kill()
+    mercury.move_clock(1_800)
+    mercury.served.start()
+    mercury.post(event("addon", "hello", "m2"))
+    mercury.answers(2)
+    prompt = mercury.model.requests[-1]["messages"]
+    assert [message["role"] for message in prompt] == ["system", "user"]
+    assert "We decided that the logo is blue." in prompt[0]["content"]
+
+
+def test_over_http_the_history_is_the_freed_one_byte_for_byte_even_after_a_kill(
+    world: MakeWorld,
+) -> None:
+    mercury = world()
+    with mercury.served.client(mercury.served.token("alice")) as client:
+        for text in ("first", "second"):
+            client.post("/api/turn", json={"text": text, "conversation": "c"}).raise_for_status()
+        (found,) = mercury.served.rows("SELECT id FROM conversations")
+        shown = ("conversation", "show", str(found[0]), "--history", "--json")
+        before = mercury.served.mfw(*shown).stdout
+        mercury.move_clock(100_000)
+        mercury.served.kill()
+        mercury.served.start()
+        assert mercury.served.mfw(*shown).stdout == before
+        opened = client.post("/api/conversations/c/open").json()
+        assert opened["history_chars"] == len("firstYou said: firstsecondYou said: second")
+        client.post("/api/turn", json={"text": "third", "conversation": "c"}).raise_for_status()
+    said = [m["content"] for m in mercury.model.requests[-1]["messages"][1:]]
+    assert said == ["first", "You said: first", "second", "You said: second", "third"]
+
+
+def test_a_second_server_on_the_same_folder_is_refused_in_one_sentence(
+    world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.served import Served, free_port
+
+    mercury = world()
+    second = Served(mercury.served.data, {**mercury.served.env, "PORT": str(free_port())})
+    second.log = mercury.served.data.parent / "second.log"
+    second.start(wait=False)
+    assert second.process is not None
+    assert second.process.wait(30) == 4
+    assert "another Mercury serves from" in second.told()
+    assert mercury.served.is_ready()
+
+
+def test_the_archive_s_outage_is_503_and_what_was_acknowledged_stays(
+    world: MakeWorld,
+) -> None:
+    mercury = world()
+    mercury.post(event("addon", "before", "m1"))
+    mercury.answers(1)
+    mercury.idle()
+    mercury.served.stop()
+    path = mercury.served.data / "archive.db"
+    whole = path.read_bytes()
+    damaged = whole[:8192] + b"\xa5" * 16384 + whole[8192 + 16384 :]
+    path.write_bytes(damaged)
+    mercury.served.start(wait=False)
+    client = mercury.served
+
+    def answers() -> bool:
+        import httpx2
+
+        try:
+            return httpx2.get(f"{client.url}/healthz", timeout=5).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    until(answers, 20, "a living process")
+    assert not client.is_ready()
+    assert mercury.post(event("addon", "during", "m2")).status_code == 503
+    client.stop()
+    assert path.read_bytes() == damaged
+    path.write_bytes(whole)
+    client.start()
+    assert mercury.post(event("addon", "after", "m3")).status_code == 200
+    mercury.answers(2)
