@@ -30,7 +30,7 @@ from memory.errors import Fenced, StoreDown
 from memory.histories import Histories
 from memory.processes import Processes
 from memory.summarising import Summarising
-from memory.turns import Answer, Part, Turn, Turns, Work
+from memory.turns import Answer, Part, Suspect, Turn, Turns, Work
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,6 @@ CHAT_SHARE = POOL * 3 // 4
 """Chat turns may fill three quarters of the pool."""
 TRIES = 3
 """Failures of its own after which a turn is set aside."""
-DEATHS_BEFORE_ALONE = 2
 RETRY_S = (1.0, 5.0)
 """Pauses after a first and a second failure of a turn."""
 SWEEP_S = 1.0
@@ -251,15 +250,21 @@ class Engine:
     def _work_off(self, key: str) -> None:
         """The edge of the pool: whatever goes wrong under a key stays under that key."""
         try:
-            work = self._turns.take(key, self.process)
-            while work is not None:
-                if self._ending.is_set():
-                    return
-                work = self._run(work)
+            with self._quiet.together():
+                work = self._work_through(self._turns.take(key, self.process))
+            if isinstance(work, Suspect):
+                with self._quiet.alone():
+                    self._work_through(self._turns.take(key, self.process, alone=True))
         except StoreDown as error:
             log.error("the archive is away: %s", error)
         except Exception:
             log.exception("the work under a key failed")
+
+    def _work_through(self, work: Work | Suspect | None) -> Suspect | None:
+        """Runs turn after turn of a key; what comes back has to be tried alone."""
+        while isinstance(work, Work) and not self._ending.is_set():
+            work = self._run(work)
+        return work if isinstance(work, Suspect) else None
 
     # -- one turn ---------------------------------------------------------------------------
 
@@ -271,8 +276,7 @@ class Engine:
             self._active[turn.id] = stop
         self._attempts.step("leased")
         try:
-            with self._quiet.turn(alone=turn.deaths >= DEATHS_BEFORE_ALONE and not turn.answered):
-                return self._attempt(work, stop)
+            return self._attempt(work, stop)
         except Fenced:
             log.info("a turn was taken over or cancelled")
             self._keys_again(turn.key)
@@ -454,24 +458,33 @@ class _Quiet:
         self._waiting_alone = 0
 
     @contextmanager
-    def turn(self, alone: bool) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
+        """Beside others, but not while one is alone or waits to be."""
         with self._condition:
-            if alone:
-                self._waiting_alone += 1
-                self._condition.wait_for(lambda: not self._alone and self._together == 0)
-                self._waiting_alone -= 1
-                self._alone = True
-            else:
-                self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
-                self._together += 1
+            self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
+            self._together += 1
         try:
             yield
         finally:
             with self._condition:
-                if alone:
-                    self._alone = False
-                else:
-                    self._together -= 1
+                self._together -= 1
+                self._condition.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """With nobody else, once all who are at it have ended."""
+        with self._condition:
+            self._waiting_alone += 1
+            try:
+                self._condition.wait_for(lambda: not self._alone and self._together == 0)
+            finally:
+                self._waiting_alone -= 1
+            self._alone = True
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._alone = False
                 self._condition.notify_all()
 
     def changed(self) -> None:

@@ -18,7 +18,7 @@ from bot import logs, trials
 from bot.attempt import Attempts
 from bot.clock import clock_from
 from bot.confirm import fingerprint
-from bot.engine import Delivery, Engine, Limits
+from bot.engine import DRAIN_S, Delivery, Engine, Limits
 from bot.model import Model, ModelError, RemoteModel
 from bot.prompt import PERSONA
 from bot.settings import Settings, SettingsError
@@ -97,9 +97,9 @@ class Mercury:
         self.engine.start()
         self.started = True
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = DRAIN_S) -> None:
         """Ends in order; see `Engine.drain`."""
-        self.engine.drain()
+        self.engine.drain(seconds)
 
     def close(self) -> None:
         """Frees threads and connections."""

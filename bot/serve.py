@@ -22,6 +22,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger as GunicornLogger
 from gunicorn.workers.gthread import ThreadWorker
 
+from bot.engine import DRAIN_S
 from bot.mercury import Mercury
 from bot.settings import Settings, SettingsError
 from memory.errors import StoreDown, WrongSchema
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 THREADS = 320
 LOCK_WAIT_S = 12.0
 GRACE_S = 9
+QUICK_DRAIN_S = 1.0
+"""What turns get at Ctrl-C; the rest is handed over all the same."""
 REOPEN_S = 2.0
 LAST_BYTES_S = 1.0
 """How long answers that are made may still be on their way when the process ends."""
@@ -74,8 +77,16 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         super().init_process()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        threading.Thread(target=self.app.drain, name="drain", daemon=True).start()
+        self._end(DRAIN_S)
         super().handle_exit(sig, frame)
+
+    def handle_quit(self, sig: int, frame: Any) -> None:
+        self._end(QUICK_DRAIN_S)
+        super().handle_exit(sig, frame)
+
+    def _end(self, seconds: float) -> None:
+        """A signal's handler only starts the end; the drain may take its time."""
+        threading.Thread(target=self.app.drain, args=(seconds,), name="drain", daemon=True).start()
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
@@ -158,11 +169,11 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             else:
                 return
 
-    def drain(self) -> None:
-        """In the worker, at SIGTERM: ends the turns in order."""
+    def drain(self, seconds: float) -> None:
+        """In the worker, at a signal: ends the turns in order, within that time."""
         if self._mercury is None:
             return
-        self._mercury.stop()
+        self._mercury.stop(seconds)
         until = time.monotonic() + LAST_BYTES_S
         while self._open_requests() and time.monotonic() < until:
             time.sleep(0.02)
@@ -177,6 +188,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         if self._mercury is None:
             return
         self._mercury.stop()
+        self._mercury.stores.database.close()
         self._settings.serve_json_path.unlink(missing_ok=True)
         logging.shutdown()
         os._exit(0)

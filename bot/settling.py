@@ -15,18 +15,29 @@ from typing import Any
 from bot import words
 from bot.confirm import TypedCode, code_of, id_of_token, is_code, token_of
 from memory.clock import Clock
-from memory.confirmations import Confirmation, Confirmations, Decision
-from memory.errors import Conflict, NotFound
+from memory.confirmations import (
+    Confirmation,
+    Confirmations,
+    ConfirmationState,
+    Decision,
+)
+from memory.errors import Conflict, NotFound, StoreDown
 
 log = logging.getLogger(__name__)
 
+STILL_RUNNING_MS = 30_000
+"""A confirmation that has been running for longer has lost its process."""
+CHANGED = "changed"
+"""Why an action fails whose target is not any more what the person was shown."""
+
 Action = Callable[[Confirmation], str]
 """Does what was staged and says what came of it. It may be called again after a crash, so it
-looks first whether it has been done; it raises ActionFailed to say why it can't be."""
+looks first whether it has been done; it raises ActionFailed to say why it can't be, and StoreDown
+to be called again later."""
 
 
 class ActionFailed(Exception):
-    """The action cannot be done; the text says why, such as `changed`."""
+    """The action cannot be done; the text says why, such as CHANGED."""
 
 
 class Expired(Exception):
@@ -76,7 +87,10 @@ class Settling:
         id_ = id_of_token(self._secret, token)
         if id_ is None:
             raise NotFound("confirmation")
-        return self._settle(self._confirmations.get(id_, person), decision)
+        settled = self._settle(self._confirmations.get(id_, person), decision)
+        if settled.confirmation.state == "failed" and settled.confirmation.outcome == CHANGED:
+            raise Conflict(CHANGED)
+        return settled
 
     def by_code(self, person: str, key: str, typed: TypedCode) -> str:
         """Settles the waiting confirmation of a key whose code was typed; returns the reply."""
@@ -141,8 +155,6 @@ class Settling:
             raise Expired(now.outcome or "expired")
         if now.decision != decision:
             raise Conflict("already_settled")
-        if now.state == "failed" and now.outcome == "changed":
-            raise Conflict("changed")
         return Settled(now, True)
 
     def _do(self, confirmation: Confirmation) -> Confirmation:
@@ -154,29 +166,32 @@ class Settling:
                 words.settled(confirmation.action, "cancelled"),
             )
             return self._confirmations.get(confirmation.id, confirmation.person)
-        action = self._actions.get(confirmation.action)
-        try:
-            if action is None:
-                raise ActionFailed("unknown action")
-            outcome = action(confirmation)
-        except ActionFailed as error:
-            why = str(error)
-            self._confirmations.settle(
-                confirmation, "failed", why, words.settled(confirmation.action, f"failed: {why}")
-            )
-            if why == "changed":
-                raise Conflict("changed") from None
-        else:
-            self._confirmations.settle(
-                confirmation, "done", outcome, words.settled(confirmation.action, outcome)
-            )
+        state, outcome = self._act(confirmation)
+        text = told(confirmation.action, state, outcome)
+        self._confirmations.settle(confirmation, state, outcome, text)
         return self._confirmations.get(confirmation.id, confirmation.person)
 
-
-STILL_RUNNING_MS = 30_000
-"""A confirmation that has been running for longer has lost its process."""
+    def _act(self, confirmation: Confirmation) -> tuple[ConfirmationState, str]:
+        """Runs the action; the edge around it, so that none is tried for ever."""
+        action = self._actions.get(confirmation.action)
+        if action is None:
+            return "failed", "unknown action"
+        try:
+            return "done", action(confirmation)
+        except ActionFailed as error:
+            return "failed", str(error)
+        except StoreDown:
+            raise
+        except Exception:
+            log.exception("the action %s failed", confirmation.action)
+            return "failed", "internal"
 
 
 def reply_to(confirmation: Confirmation) -> str:
     """What the person is told after a typed decision."""
-    return words.settled(confirmation.action, confirmation.outcome or confirmation.state)
+    return told(confirmation.action, confirmation.state, confirmation.outcome)
+
+
+def told(action: str, state: str, outcome: str) -> str:
+    """What became of an action, for its person and for the history."""
+    return words.settled(action, f"failed: {outcome}" if state == "failed" else outcome or state)

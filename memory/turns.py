@@ -35,6 +35,7 @@ Channel = Literal["chat", "http", "cli"]
 
 PROCESS_DEAD_MS = 10_000
 """A process whose heartbeat is older than this has lost its leases."""
+DEATHS_BEFORE_ALONE = 2
 LONGEST_RETRY_MS = 600_000
 """No retry is ever planned further ahead; a later time means that a clock was moved."""
 
@@ -112,6 +113,13 @@ class Work:
     """Calls that an earlier attempt recorded."""
     next_part: int
     """The part under which the answer will be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A turn that was at hand when its process died, twice: the next attempt is made alone."""
+
+    turn: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,15 +314,18 @@ class Turns:
 
     # -- leases ---------------------------------------------------------------------------
 
-    def take(self, key: str, process: str) -> Work | None:
+    def take(self, key: str, process: str, alone: bool = False) -> Work | Suspect | None:
         """Takes the key and its first waiting turn, and counts the attempt.
 
-        Returns None when another live process holds the key, when nothing waits under it, or
-        when what waits is not due yet.
-        """
-        return self._database.write(lambda tx: self._take(tx, key, process))
+        Args:
+            alone: whether nothing else runs in the process; only then a suspect is given.
 
-    def _take(self, tx: Tx, key: str, process: str) -> Work | None:
+        Returns None when another live process holds the key, when nothing waits under it, or
+        when what waits is not due yet; Suspect when the turn is to be tried alone.
+        """
+        return self._database.write(lambda tx: self._take(tx, key, process, alone))
+
+    def _take(self, tx: Tx, key: str, process: str, alone: bool) -> Work | Suspect | None:
         now = tx.now()
         row = tx.row(
             "UPDATE keys SET holder = ?, fence = fence + 1 WHERE key = ? AND (holder IS NULL"
@@ -324,12 +335,12 @@ class Turns:
         )  # fmt: skip
         if row is None:
             return None
-        work = self._next(tx, key, int(str(row[0])), now)
-        if work is None:
+        work = self._next(tx, key, int(str(row[0])), now, alone)
+        if not isinstance(work, Work):
             tx.run("UPDATE keys SET holder = NULL WHERE key = ?", key)
         return work
 
-    def _next(self, tx: Tx, key: str, fence: int, now: int) -> Work | None:
+    def _next(self, tx: Tx, key: str, fence: int, now: int, alone: bool) -> Work | Suspect | None:
         row = tx.row(
             f"SELECT {_TURN} FROM turns t WHERE t.key = ? AND t.state IN ('waiting', 'running')"
             " ORDER BY t.seq LIMIT 1",
@@ -341,6 +352,8 @@ class Turns:
         if now < turn.due_at <= now + LONGEST_RETRY_MS:
             return None
         died = turn.state == "running" and not turn.answered
+        if not alone and not turn.answered and turn.deaths + died >= DEATHS_BEFORE_ALONE:
+            return Suspect(turn.id)
         fresh = tx.row(
             "UPDATE turns SET state = 'running', fence = ?, attempts = attempts + ?,"
             f" deaths = deaths + ?, due_at = 0 WHERE id = ? RETURNING {', '.join(_COLUMNS)}",
@@ -498,10 +511,11 @@ class Turns:
         return self._database.write(run)
 
     def _next_or_release(self, tx: Tx, work: Work) -> Work | None:
-        following = self._next(tx, work.turn.key, work.fence, tx.now())
-        if following is None:
-            _release(tx, work)
-        return following
+        following = self._next(tx, work.turn.key, work.fence, tx.now(), alone=False)
+        if isinstance(following, Work):
+            return following
+        _release(tx, work)
+        return None
 
     def postpone(self, work: Work, seconds: float, why: str, failed: bool) -> None:
         """Puts a turn back to be tried again later, and lets the key go.

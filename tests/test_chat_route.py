@@ -11,8 +11,9 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from bot.chat.events import Form, Message, Removed
-from bot.chat.route import BODY_BYTES, blueprint
+from bot.chat.route import blueprint
 from bot.chat.verify import Certificates, CertificatesAway, Unverified, Verifier
+from bot.http.body import MAX_BYTES
 from memory.errors import StoreDown
 from tests.fakes.chat_server import ChatServer
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
@@ -76,7 +77,7 @@ def test_a_message_is_stored_and_then_answered_with_nothing_to_show(route: Route
 
 def test_an_unverified_request_is_refused_without_a_word_and_unread(route: Route) -> None:
     route.gate.refuse = Unverified("audience")
-    answer = route.post(b"\xff" * (2 * BODY_BYTES))
+    answer = route.post(b"\xff" * (2 * MAX_BYTES))
     assert (answer.status_code, answer.data) == (401, b"")
     assert route.accepted == []
 
@@ -152,8 +153,8 @@ def test_a_packed_body_is_not_unpacked(route: Route) -> None:
 
 
 def test_a_body_over_a_mebibyte_is_413(route: Route) -> None:
-    assert route.post(b" " * (BODY_BYTES + 1)).status_code == 413
-    padded = json.dumps(EVENT).encode().ljust(BODY_BYTES)
+    assert route.post(b" " * (MAX_BYTES + 1)).status_code == 413
+    padded = json.dumps(EVENT).encode().ljust(MAX_BYTES)
     assert route.post(padded).status_code == 200
 
 

@@ -21,7 +21,7 @@ from memory.records import Line, Message, ToolCall
 from memory.schema import migrate
 from memory.summaries import DigestSummariser
 from memory.summarising import Summarising
-from memory.turns import Answer, Incoming, Turns
+from memory.turns import Answer, Incoming, Turns, Work
 from tests.clock import HandClock
 
 IDLE_MS = 1_800_000
@@ -73,10 +73,10 @@ class HistoryMachine(RuleBasedStateMachine):
     ) -> None:
         accepted = self.turns.accept(self._incoming(text, chat))
         work = self.turns.take(accepted.key, "p")
-        assert work is not None
+        assert isinstance(work, Work)
         if retried:
             work = self.turns.take(accepted.key, "p")
-            assert work is not None
+            assert isinstance(work, Work)
         history = self.histories.hold(work)
         tools = tuple(
             ToolCall(n, name, rules.cut_arguments({"x": value}), "ok", name == "archive_search")
@@ -213,7 +213,7 @@ def test_the_cache_gives_up_the_least_recently_used_first(tmp_path: Path) -> Non
                      kind="http", space=None, name="alice", text="x" * 5_000, conversation=f"c{n}")
         )  # fmt: skip
         work = turns.take(accepted.key, "p")
-        assert work is not None
+        assert isinstance(work, Work)
         history = histories.hold(work)
         stored, _ = turns.answer_and_next(work, Answer("ok"))
         histories.keep(work, history, stored)

@@ -17,7 +17,7 @@ from bot.settings import load
 from bot.stop import Stop
 from bot.tools import Arguments, Staged, Tool
 from memory.records import Message
-from memory.turns import Answer, Incoming, Part, Turn
+from memory.turns import Answer, Incoming, Part, Turn, Work
 from tests.clock import HandClock
 from tests.models import Echo, Scripted, calls
 
@@ -251,7 +251,7 @@ def test_a_turn_that_killed_its_process_three_times_is_set_aside(make: Make) -> 
                  kind="http", space=None, name="eve", text="die", conversation="p")
     )  # fmt: skip
     for _ in range(3):
-        assert turns.take(accepted.key, "dead process") is not None
+        assert isinstance(turns.take(accepted.key, "dead process", alone=True), Work)
     live = mercury.streams.open(accepted.turn)
     mercury.engine.notify(accepted.key, chat=False)
     assert live.wait_end(WAIT_S)

@@ -66,6 +66,17 @@ class World:
             headers={"Authorization": f"Bearer {token}"},
         )  # fmt: skip
 
+    def deliver(self, event: dict[str, Any]) -> None:
+        """Posts an event again and again until it is acknowledged, as Google does."""
+
+        def posted() -> bool:
+            try:
+                return self.post(event).status_code == 200
+            except httpx2.HTTPError:
+                return False
+
+        until(posted, 60, "a 200")
+
     def answers(self, count: int, seconds: float = 30.0) -> list[str]:
         """The texts in the spaces, once there are that many, in the order they came."""
         until(lambda: len(self.chat.shown) >= count, seconds, f"{count} answers")

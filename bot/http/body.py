@@ -40,9 +40,7 @@ def read_json(request: Request, max_bytes: int = MAX_BYTES) -> object:
     try:
         data = read_bytes(request, max_bytes)
     except RequestEntityTooLarge:
-        raise Problem(
-            413, "too_large", f"the body is larger than {max_bytes:,} bytes"
-        ) from None
+        raise Problem(413, "too_large", f"the body is larger than {max_bytes:,} bytes") from None
     try:
         return loads(data)
     except NotStrict as error:

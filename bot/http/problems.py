@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from bot.logs import where
@@ -115,19 +115,21 @@ def register(app: Flask) -> None:
         detail = _DETAILS.get(status, _phrase(status))
         return _answer(Problem(status, _code(status), detail, headers=headers))
 
-    @app.errorhandler(StoreDown)
-    def store_down(error: StoreDown) -> Response:
-        log.error("the archive is away: %s", error)
-        headers = {"Retry-After": RETRY_S}
-        return _answer(Problem(503, "store_down", "a store cannot be reached", headers=headers))
-
     @app.errorhandler(Exception)
     def unexpected(error: Exception) -> Response:
-        # The places are part of the message: no handler that is set up elsewhere can then
-        # write the exception's text, which may be somebody's.
-        rule = request.url_rule.rule if request.url_rule else "no route"
-        log.error("%s %s failed: %s", request.method, rule, where(error))
-        return _answer(Problem(500, "internal", _DETAILS[500]))
+        return _answer(problem_of(error))
+
+
+def problem_of(error: Exception) -> Problem:
+    """What the caller is told of an error that no route expects, which is logged here."""
+    if isinstance(error, StoreDown):
+        log.error("the archive is away: %s", error)
+        headers = {"Retry-After": RETRY_S}
+        return Problem(503, "store_down", "a store cannot be reached", headers=headers)
+    # The places are part of the message: no handler that is set up elsewhere can then
+    # write the exception's text, which may be somebody's.
+    log.error("%s failed: %s", _asked(), where(error))
+    return Problem(500, "internal", _DETAILS[500])
 
 
 def _answer(problem: Problem) -> Response:
@@ -137,6 +139,13 @@ def _answer(problem: Problem) -> Response:
         response.set_data(json.dumps(problem.openai()))
         response.content_type = "application/json"
     return response
+
+
+def _asked() -> str:
+    """The method and the rule that a request met; never its path, which may be somebody's."""
+    if not has_request_context():
+        return "a stream"
+    return f"{request.method} {request.url_rule.rule if request.url_rule else 'no route'}"
 
 
 def _code(status: int) -> str:

@@ -12,11 +12,11 @@ from bot.http import views
 from bot.http.auth import Authenticate
 from bot.http.body import parse, read_bytes, read_json
 from bot.http.problems import Problem
+from bot.http.query import allow, bad_cursor, limit, order
 from bot.http.turns import RETRY_AFTER, not_found
 from bot.mercury import Mercury
 from bot.settling import Expired
 from memory.errors import Conflict, NotFound
-from memory.search import Order
 from memory.text import mend
 
 
@@ -72,12 +72,13 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         except NotFound:
             raise not_found() from None
         except ValueError as error:
-            raise bad_cursor(error) from None
+            raise bad_cursor(error, "after" if after else "before") from None
         return answer({"items": [views.message(m, name) for m in page.items], "next": page.next})
 
     @routes.post("/api/conversations/<name>/open")
     def open_conversation(name: str) -> Response:
         scope = authenticate(request)
+        allow()
         if request.content_length != 0 and read_bytes(request) and read_json(request) != {}:
             raise Problem(422, "unknown_field", "history comes from the archive only", "")
         try:
@@ -98,6 +99,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     @routes.patch("/api/conversations/<name>")
     def rename(name: str) -> Response:
         scope = authenticate(request)
+        allow()
         body = parse(TitleBody, read_json(request))
         title = " ".join(mend(body.title).split())
         if not title:
@@ -110,12 +112,14 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     @routes.get("/api/confirmations")
     def confirmations() -> Response:
         scope = authenticate(request)
+        allow()
         items = [views.confirmation(one) for one in mercury.settling.waiting(scope.person)]
         return answer({"items": items, "next": None})
 
     @routes.post("/api/confirmations/<token>")
     def settle(token: str) -> Response:
         scope = authenticate(request)
+        allow()
         body = parse(DecisionBody, read_json(request))
         try:
             settled = mercury.settling.by_token(scope.person, token, body.decision)
@@ -147,38 +151,6 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         return answer({"items": items, "next": page.next})
 
     return routes
-
-
-def allow(*names: str) -> None:
-    """Refuses query parameters that the route does not know, and doubled ones."""
-    for name in request.args:
-        if name not in names:
-            raise Problem(
-                422, "unknown_field", f"there is no parameter {name[:64]!r}", f"/{name[:64]}"
-            )
-        if len(request.args.getlist(name)) > 1:
-            raise Problem(422, "invalid_field", f"{name} was given twice", f"/{name}")
-
-
-def limit() -> int:
-    """The `limit` of a list, 1 to 200, 50 without one."""
-    text = request.args.get("limit", "50")
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= 200:
-        raise Problem(422, "invalid_field", "limit is a number from 1 to 200", "/limit")
-    return int(text)
-
-
-def order() -> Order:
-    """The `order` of a search."""
-    text = request.args.get("order", "best")
-    if text not in ("best", "newest"):
-        raise Problem(422, "invalid_field", "order is best or newest", "/order")
-    return "best" if text == "best" else "newest"
-
-
-def bad_cursor(error: ValueError) -> Problem:
-    """A cursor that the list did not give out."""
-    return Problem(422, "invalid_field", str(error), "/cursor")
 
 
 def answer(value: dict[str, Any]) -> Response:

@@ -10,19 +10,21 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from flask import Blueprint, Request, Response, request
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot import words
-from bot.confirm import typed_code
+from bot.confirm import TypedCode, typed_code
 from bot.http import views
 from bot.http.auth import Authenticate
 from bot.http.body import parse, read_json
 from bot.http.gate import Gate
-from bot.http.problems import Problem
+from bot.http.problems import Problem, problem_of
+from bot.http.query import allow
 from bot.mercury import Mercury
 from bot.scope import Scope
 from bot.streams import Event
@@ -56,19 +58,27 @@ def blueprint(mercury: Mercury, authenticate: Authenticate, gate: Gate) -> Bluep
 
     @routes.post("/api/turn")
     def post_turn() -> Response:
-        return turns.post(authenticate(request), request)
+        scope = authenticate(request)
+        allow()
+        return turns.post(scope, request)
 
     @routes.get("/api/turns/<turn>")
     def get_turn(turn: str) -> Response:
-        return turns.get(authenticate(request), turn)
+        scope = authenticate(request)
+        allow()
+        return turns.get(scope, turn)
 
     @routes.get("/api/turns/<turn>/events")
     def get_events(turn: str) -> Response:
-        return turns.events(authenticate(request), turn, request.headers.get("Last-Event-ID"))
+        scope = authenticate(request)
+        allow()
+        return turns.events(scope, turn, request.headers.get("Last-Event-ID"))
 
     @routes.delete("/api/turns/<turn>")
     def delete_turn(turn: str) -> Response:
-        return turns.cancel(authenticate(request), turn)
+        scope = authenticate(request)
+        allow()
+        return turns.cancel(scope, turn)
 
     return routes
 
@@ -87,38 +97,35 @@ class _Turns:
         body = parse(TurnBody, read_json(given))
         streaming = wants_stream(given)
         text = mend(body.text)
+        event = self._event(scope, given)
         if typed := typed_code(text):
-            return self._typed_code(scope, body.conversation, typed)
+            return self._typed_code(scope, body.conversation, typed, streaming)
         incoming = Incoming(
-            event=self._event(scope, given), channel=scope.kind,  # type: ignore[arg-type]
+            event=event, channel=scope.kind,  # type: ignore[arg-type]
             person=scope.person, owner=scope.owner, kind=scope.kind, space=None,
             name=scope.person.partition(":")[2], text=text, conversation=body.conversation,
             hash=hash_of(body),
         )  # fmt: skip
-        self._enter()
-        try:
+        with self._place() as place:
             accepted = self._accept(incoming)
             if streaming:
-                return self._stream(scope, accepted, (0, 0))
+                return self._stream(scope, accepted, (0, 0), place.pop_all())
             return self._json(scope, accepted)
-        finally:
-            if not streaming:
-                self._gate.leave()
 
     def get(self, scope: Scope, turn_id: str) -> Response:
         turn = self._own(scope, turn_id)
         return _answer(self._state(scope, turn))
 
     def events(self, scope: Scope, turn_id: str, last: str | None) -> Response:
-        place = (0, 0)
+        after = (0, 0)
         if last is not None:
             match = _PLACE.fullmatch(last)
             if match is None:
                 raise Problem(400, "bad_event_id", "Last-Event-ID is none that this stream gave")
-            place = (int(match[1]), int(match[2]))
+            after = (int(match[1]), int(match[2]))
         turn = self._own(scope, turn_id)
-        self._enter()
-        return self._stream(scope, self._mercury.stores.turns.accepted(turn.id), place)
+        with self._place() as place:
+            return self._stream(scope, self._turns.accepted(turn.id), after, place.pop_all())
 
     def cancel(self, scope: Scope, turn_id: str) -> Response:
         try:
@@ -132,9 +139,13 @@ class _Turns:
 
     # -- accepting --------------------------------------------------------------------------
 
-    def _enter(self) -> None:
+    def _place(self) -> ExitStack:
+        """A place at the gate, which is left when the stack is closed."""
         if self._engine.ending or not self._gate.enter():
             raise Problem(503, "busy", "too many turns are open now", headers=RETRY_AFTER)
+        place = ExitStack()
+        place.callback(self._gate.leave)
+        return place
 
     def _event(self, scope: Scope, given: Request) -> str:
         key = given.headers.get("Idempotency-Key")
@@ -155,8 +166,8 @@ class _Turns:
             ) from None
         except NotFound:
             raise not_found() from None
-        except Conflict as conflict:
-            raise Problem(409, conflict.state, "this conversation is read only here") from None
+        except Conflict:
+            raise read_only() from None
         except StoreDown:
             raise Problem(
                 503, "not_stored", "the message could not be stored", headers=RETRY_AFTER
@@ -167,17 +178,24 @@ class _Turns:
             self._engine.notify(accepted.key, chat=False)
         return accepted
 
-    def _typed_code(self, scope: Scope, conversation: str | None, typed: Any) -> Response:
-        reply, name = words.NOTHING_TO_CONFIRM, conversation
-        if conversation is not None:
-            try:
+    def _typed_code(
+        self, scope: Scope, conversation: str | None, typed: TypedCode, streaming: bool
+    ) -> Response:
+        reply, name = words.NOTHING_TO_CONFIRM, conversation or ""
+        try:
+            if conversation is not None:
                 found = self._mercury.stores.archive.conversation(scope, conversation)
-            except NotFound:
+                if not found.writable:
+                    raise read_only()
+                name = found.name
+                reply = self._mercury.settling.by_code(scope.person, found.key, typed)
+        except NotFound:
+            if name.startswith("cv_"):
                 raise not_found() from None
-            reply, name = self._mercury.settling.by_code(scope.person, found.key, typed), found.name
-        shown = views.turn("", name or "", "", None, False, {}, [])
-        return _answer({**shown, "turn": None, "message": None, "conversation": name,
-                        "answer": reply})  # fmt: skip
+        shown = views.turn("", name, "", None, False, {}, [])
+        told = {**shown, "turn": None, "message": None, "conversation": conversation and name,
+                "answer": reply}  # fmt: skip
+        return _streamed([sse("0.1", "answer", told)]) if streaming else _answer(told)
 
     # -- the outcome ------------------------------------------------------------------------
 
@@ -197,9 +215,10 @@ class _Turns:
         live = self._streams.open(accepted.turn)
         left = seconds
         while left > 0 and not self._engine.drained:
-            if live.wait_end(POLL_S):
+            pause = min(POLL_S, left)
+            if live.wait_end(pause):
                 return True
-            left -= POLL_S
+            left -= pause
             if self._turns.get(accepted.turn).state in ENDED:
                 self._streams.close(accepted.turn)
                 return True
@@ -234,21 +253,35 @@ class _Turns:
 
     # -- the stream -------------------------------------------------------------------------
 
-    def _stream(self, scope: Scope, accepted: Accepted, place: tuple[int, int]) -> Response:
-        response = Response(
-            self._events(scope, accepted, place), content_type="text/event-stream; charset=utf-8"
-        )
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["X-Accel-Buffering"] = "no"
-        response.call_on_close(self._gate.leave)
+    def _stream(
+        self, scope: Scope, accepted: Accepted, after: tuple[int, int], place: ExitStack
+    ) -> Response:
+        response = _streamed(self._bytes(scope, accepted, after))
+        response.call_on_close(place.close)
         return response
 
-    def _events(self, scope: Scope, accepted: Accepted, place: tuple[int, int]) -> Iterator[bytes]:
+    def _bytes(self, scope: Scope, accepted: Accepted, after: tuple[int, int]) -> Iterator[bytes]:
+        """The edge of a stream: what goes wrong once it has begun is its last event."""
+        last = "0.0" if after == (0, 0) else f"{after[0]}.{after[1]}"
+        try:
+            for event in self._events(scope, accepted, after):
+                if event is None:
+                    yield b": still here\n\n"
+                    continue
+                last = event[0]
+                yield sse(*event)
+        except Exception as error:  # noqa: BLE001  # the status has been sent
+            yield sse(last, "error", problem_of(error).body())
+
+    def _events(
+        self, scope: Scope, accepted: Accepted, place: tuple[int, int]
+    ) -> Iterator[tuple[str, str, dict[str, Any]] | None]:
+        """Id, kind and data of each event; None where only a sign of life is due."""
         if place == (0, 0):
-            yield sse("0.0", "accepted", {
+            yield "0.0", "accepted", {
                 "turn": accepted.turn, "conversation": accepted.conversation,
                 "message": accepted.message,
-            })  # fmt: skip
+            }  # fmt: skip
         silent = 0.0
         if self._turns.get(accepted.turn).state in ENDED and not self._streams.find(accepted.turn):
             yield from self._told_again(scope, accepted, place)
@@ -256,14 +289,14 @@ class _Turns:
         live = self._streams.open(accepted.turn)
         while True:
             events, lost, ended = live.after(place, POLL_S)
-            if lost:
-                yield sse(f"{events[0].attempt}.0" if events else "0.0", "reset", {})
+            if lost and not (events and events[0].kind == "reset"):
+                yield f"{events[0].attempt}.0" if events else "0.0", "reset", {}
             for event in events:
-                yield sse(event.id, event.kind, self._data(scope, event))
+                yield event.id, event.kind, self._data(scope, event)
                 place = (event.attempt, event.n)
             silent = 0.0 if events else silent + POLL_S
             if ended:
-                yield sse(f"{place[0]}.{place[1] + 1}", "answer", self._result(scope, accepted))
+                yield f"{place[0]}.{place[1] + 1}", "answer", self._result(scope, accepted)
                 return
             if self._engine.drained:
                 return
@@ -273,19 +306,19 @@ class _Turns:
                 return
             if silent >= HEARTBEAT_S:
                 silent = 0.0
-                yield b": still here\n\n"
+                yield None
 
     def _told_again(
         self, scope: Scope, accepted: Accepted, place: tuple[int, int]
-    ) -> Iterator[bytes]:
-        """The stream of a turn whose events are gone: the whole answer at once."""
+    ) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """The events of a turn whose own are gone: the whole answer at once."""
         result = self._result(scope, accepted)
         attempt = place[0] + 1
         if place != (0, 0):
-            yield sse(f"{attempt}.0", "reset", {})
+            yield f"{attempt}.0", "reset", {}
         if result["answer"]:
-            yield sse(f"{attempt}.1", "text", {"delta": result["answer"]})
-        yield sse(f"{attempt}.2", "answer", result)
+            yield f"{attempt}.1", "text", {"delta": result["answer"]}
+        yield f"{attempt}.2", "answer", result
 
     def _data(self, scope: Scope, event: Event) -> dict[str, Any]:
         if event.kind != "confirmation":
@@ -301,7 +334,7 @@ def wants_stream(given: Request) -> bool:
         Problem: 406, it accepts neither that nor JSON.
     """
     accept = given.accept_mimetypes
-    best = accept.best_match(["application/json", "text/event-stream"], "application/json")
+    best = accept.best_match(["application/json", "text/event-stream"])
     if accept and best is None:
         raise Problem(406, "not_acceptable", "JSON and text/event-stream can be had")
     return best == "text/event-stream"
@@ -318,9 +351,21 @@ def sse(id_: str, kind: str, data: dict[str, Any]) -> bytes:
     return f"id: {id_}\nevent: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
+def read_only() -> Problem:
+    """A conversation of Google Chat is written to in Google Chat."""
+    return Problem(409, "read_only_here", "this conversation is read only here")
+
+
 def not_found() -> Problem:
     """Foreign and missing are the same answer."""
     return Problem(404, "not_found", "there is no such thing here")
+
+
+def _streamed(events: Iterable[bytes]) -> Response:
+    response = Response(events, content_type="text/event-stream; charset=utf-8")
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
 
 
 def _answer(

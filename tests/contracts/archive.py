@@ -20,7 +20,7 @@ from memory.processes import Processes
 from memory.records import Message, ToolCall
 from memory.schema import NEWEST, migrate, pending, version_of
 from memory.tokens import Tokens
-from memory.turns import Answer, Incoming, Part, Turns, Work
+from memory.turns import Answer, Incoming, Part, Suspect, Turns, Work
 from tests.clock import HandClock
 
 IDLE_MS = 1_800_000
@@ -57,9 +57,9 @@ class Stores:
             conversation=None if chat else conversation, hash=hash,
         )  # fmt: skip
 
-    def take(self, key: str, process: str = "p1") -> Work:
-        work = self.turns.take(key, process)
-        assert work is not None
+    def take(self, key: str, process: str = "p1", alone: bool = False) -> Work:
+        work = self.turns.take(key, process, alone)
+        assert isinstance(work, Work)
         return work
 
     def exchange(
@@ -231,7 +231,9 @@ class ArchiveContract:
         key = stores.turns.accept(stores.incoming()).key
         assert (stores.take(key).turn.attempts, stores.take(key).turn.deaths) == (1, 1)
         stores.turns.void_leases()
-        third = stores.take(key)
+        assert isinstance(stores.turns.take(key, "p1"), Suspect)
+        assert isinstance(stores.turns.take(key, "p1"), Suspect)
+        third = stores.take(key, alone=True)
         assert (third.turn.attempts, third.turn.deaths) == (3, 2)
 
     def test_a_handover_gives_the_attempt_back_and_fences_the_old_one_out(

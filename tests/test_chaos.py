@@ -1,0 +1,34 @@
+"""The short version of what `make chaos` runs long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests import chaos
+
+SEED = 20_261_201
+
+
+def check(*trials: chaos.Trial) -> None:
+    for trial in trials:
+        assert trial.passed, f"{trial.promise}: {trial.failures[:10]}"
+
+
+def test_kills_under_load_lose_and_double_nothing(tmp_path: Path) -> None:
+    check(*chaos.kills(tmp_path, kills=8, seed=SEED))
+
+
+def test_restarts_drop_nothing(tmp_path: Path) -> None:
+    check(chaos.terms(tmp_path, rounds=1, seed=SEED))
+
+
+def test_poison_hurts_only_itself(tmp_path: Path) -> None:
+    check(chaos.poison(tmp_path, rounds=1, seed=SEED))
+
+
+def test_idle_happens_once(tmp_path: Path) -> None:
+    check(chaos.idle_races(tmp_path, rounds=40, seed=SEED))
+
+
+def test_the_clock_may_jump(tmp_path: Path) -> None:
+    check(chaos.clock_jumps(tmp_path, seed=SEED))
