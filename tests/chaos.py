@@ -335,3 +335,24 @@ def stopped_worker(folder: Path, seed: int, seconds: float) -> Trial:
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder for one trial."""
     return tempfile.TemporaryDirectory(prefix="mercury-chaos-")
+
+
+def histories(examples: int, seed: int) -> Trial:
+    """Random turns, kills, idle times, rebuilds and compactions; promise 10."""
+    from hypothesis import HealthCheck, settings
+    from hypothesis import seed as seeded
+    from hypothesis.stateful import run_state_machine_as_test
+
+    from tests.test_history import HistoryMachine
+
+    chosen = settings(
+        max_examples=examples, stateful_step_count=40, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    failures = []
+    try:
+        seeded(seed)(run_state_machine_as_test)(HistoryMachine, settings=chosen)
+    except AssertionError as error:
+        failures.append(str(error)[:500])
+    return Trial("10 the history is a function of the archive", examples, failures,
+                 f"{examples} histories of up to 40 steps", "rebuilt = live")  # fmt: skip
