@@ -12,42 +12,43 @@ import os
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot import words
+from bot.afterwards import Afterwards
 from bot.attempt import Attempts
+from bot.keypool import KeyPool
 from bot.logs import turn as logged_turn
+from bot.quiet import Quiet
 from bot.stop import Stop, Stopped
 from bot.streams import Live, Outcome, Streams
-from memory.archive import Archive
 from memory.conversation import History
 from memory.errors import Fenced, StoreDown
 from memory.histories import Histories
 from memory.processes import Processes
-from memory.summarising import Summarising
 from memory.turns import Answer, Part, Suspect, Turn, Turns, Work
 
 log = logging.getLogger(__name__)
 
-POOL = 256
-CHAT_SHARE = POOL * 3 // 4
-"""Chat turns may fill three quarters of the pool."""
 TRIES = 3
 """Failures of its own after which a turn is set aside."""
 RETRY_S = (1.0, 5.0)
 """Pauses after a first and a second failure of a turn."""
 SWEEP_S = 1.0
+FILLING_SWEEP_S = 0.1
+"""The pause between two looks while what was found at the start is still let in slowly."""
 BEAT_S = 2.0
 IDLE_SWEEP_S = 30.0
 TRIAL_SWEEP_S = 2.0
+RECOVERY_S = 1.0
+RECOVERY_LOOK_S = 0.02
 DRAIN_S = 8.0
+LAST_WORD_S = 0.5
+"""What stopped turns get to let go."""
 SWEEP_KEYS = 256
-"""Keys that one sweep picks up; new messages never queue behind more old ones than that."""
+"""Keys that one sweep looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ class Later:
 class Delivery(Protocol):
     """How a channel takes an answer out."""
 
+    def warm(self) -> None:
+        """Prepares the first delivery, without the network."""
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The parts in which the answer leaves."""
 
@@ -82,10 +86,9 @@ class Delivery(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times that the engine keeps: the deadline of an attempt, and what counts as idle."""
+    """Times that the engine keeps: the deadline of an attempt, and a trial's quicker sweeps."""
 
     turn_s: float
-    idle_ms: int
     trial: bool = False
 
 
@@ -103,9 +106,8 @@ class Engine:
         *,
         turns: Turns,
         attempts: Attempts,
-        archive: Archive,
         histories: Histories,
-        summarising: Summarising,
+        afterwards: Afterwards,
         processes: Processes,
         streams: Streams,
         deliveries: Mapping[str, Delivery],
@@ -119,27 +121,23 @@ class Engine:
         self.process = process
         self._turns = turns
         self._attempts = attempts
-        self._archive = archive
         self._histories = histories
-        self._summarising = summarising
+        self.afterwards = afterwards
         self._processes = processes
         self._deliveries = deliveries
         self._limits = limits
         self._version = version
         self._alone_process = alone
         self._also_sweep = also_sweep
-        self._pool = ThreadPoolExecutor(POOL, thread_name_prefix="turn")
-        self._background = ThreadPoolExecutor(2, thread_name_prefix="background")
+        self._keys = KeyPool(self._work_off, self._look_now)
         self._lock = threading.Lock()
-        self._keys: dict[str, bool] = {}
-        self._chat_waiting: deque[str] = deque()
-        self._chat_running = 0
         self._active: dict[str, Stop] = {}
-        self._quiet = _Quiet()
+        self._quiet = Quiet()
+        self._one_less = threading.Condition(self._lock)
         self._ending = threading.Event()
         self._drained = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._compacting: set[str] = set()
+        self._look = threading.Event()
         self._next_idle_sweep = 0.0
 
     # -- starting and ending ----------------------------------------------------------------
@@ -157,19 +155,27 @@ class Engine:
     def start(self) -> None:
         """Voids what an earlier process held, if this one is alone, and starts the sweeps.
 
+        What was being answered when that process died is tried first, for a second at most: a
+        message that was at hand twice by chance is then out of the way before the next mishap.
+
         Raises:
             StoreDown: the archive cannot be written; call it again later.
         """
         if self._alone_process:
             self._turns.void_leases()
-            self._summarising.void_claims()
+            self.afterwards.void_claims()
         self._beat()
-        for name, run, pause in (("beat", self._beat, BEAT_S), ("sweep", self._sweep, SWEEP_S)):
-            thread = threading.Thread(
-                target=self._repeat, args=(run, pause), name=name, daemon=True
-            )
+        for name, run in (("beat", self._beat_on), ("sweep", self._sweep_on)):
+            thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
+        if self._alone_process:
+            self._recover()
+
+    def _recover(self) -> None:
+        until = time.monotonic() + RECOVERY_S
+        while self._turns.count_running() and time.monotonic() < until:
+            self._ending.wait(RECOVERY_LOOK_S)
 
     def drain(self, seconds: float = DRAIN_S) -> None:
         """Ends in order: nothing new begins, what can finish does, the rest is handed over."""
@@ -177,16 +183,14 @@ class Engine:
             self._drained.wait(seconds + 1)
             return
         self._ending.set()
-        until = time.monotonic() + seconds
-        while self._running() and time.monotonic() < until:
-            self._quiet.wait_change(min(0.2, max(0.0, until - time.monotonic())))
+        self._look.set()
+        self._keys.end()
+        self._wait_for_active(seconds)
         with self._lock:
             stops = list(self._active.values())
         for stop in stops:
             stop.stop("handover")
-        until = time.monotonic() + 0.5
-        while self._running() and time.monotonic() < until:
-            self._quiet.wait_change(0.05)
+        self._wait_for_active(LAST_WORD_S)
         try:
             handed = self._turns.hand_over(self.process)
             self._processes.leave(self.process)
@@ -200,52 +204,21 @@ class Engine:
     def close(self) -> None:
         """Frees the threads; `drain` comes first."""
         self._ending.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._background.shutdown(wait=False, cancel_futures=True)
+        self._look.set()
+        self._keys.close()
+        self.afterwards.close()
         for thread in self._threads:
             thread.join(1.0)
 
-    def _running(self) -> int:
-        with self._lock:
-            return len(self._active)
+    def _wait_for_active(self, seconds: float) -> None:
+        with self._one_less:
+            self._one_less.wait_for(lambda: not self._active, seconds)
 
     # -- which key runs where ---------------------------------------------------------------
 
     def notify(self, key: str, chat: bool) -> None:
         """Says that something waits under a key."""
-        with self._lock:
-            if self._ending.is_set():
-                return
-            if key in self._keys:
-                self._keys[key] = True
-                return
-            self._keys[key] = False
-            if chat:
-                if self._chat_running >= CHAT_SHARE:
-                    self._chat_waiting.append(key)
-                    return
-                self._chat_running += 1
-            self._pool.submit(self._run_key, key, chat)
-
-    def _run_key(self, key: str, chat: bool) -> None:
-        try:
-            while True:
-                self._work_off(key)
-                with self._lock:
-                    if not self._keys[key] or self._ending.is_set():
-                        del self._keys[key]
-                        return
-                    self._keys[key] = False
-        finally:
-            if chat:
-                self._next_chat()
-
-    def _next_chat(self) -> None:
-        with self._lock:
-            self._chat_running -= 1
-            if self._chat_waiting and not self._ending.is_set():
-                self._chat_running += 1
-                self._pool.submit(self._run_key, self._chat_waiting.popleft(), True)
+        self._keys.notify(key, chat)
 
     def _work_off(self, key: str) -> None:
         """The edge of the pool: whatever goes wrong under a key stays under that key."""
@@ -279,21 +252,16 @@ class Engine:
             return self._attempt(work, stop)
         except Fenced:
             log.info("a turn was taken over or cancelled")
-            self._keys_again(turn.key)
+            self._keys.again(turn.key)
             return None
         except Stopped as stopped:
             if stopped.why == "cancelled":
-                self._keys_again(turn.key)
+                self._keys.again(turn.key)
             return None
         finally:
-            with self._lock:
+            with self._one_less:
                 del self._active[turn.id]
-            self._quiet.changed()
-
-    def _keys_again(self, key: str) -> None:
-        with self._lock:
-            if key in self._keys:
-                self._keys[key] = True
+                self._one_less.notify_all()
 
     def _attempt(self, work: Work, stop: Stop) -> Work | None:
         turn = work.turn
@@ -346,7 +314,7 @@ class Engine:
             live.outcome = Outcome(stored.message, answer.extras)
             self.streams.close(turn.id)
         if history is not None and history.size > self._attempts.limit:
-            self._compact_soon(turn.conversation)
+            self.afterwards.compact(turn.conversation)
         return following
 
     def _deliver(self, work: Work, stop: Stop) -> Work | None:
@@ -370,127 +338,40 @@ class Engine:
         self.streams.close(turn.id)
         self.notify(turn.key, chat=turn.channel == "chat")
 
-    # -- afterwards -------------------------------------------------------------------------
-
-    def _compact_soon(self, conversation: str) -> None:
-        with self._lock:
-            if conversation in self._compacting or self._ending.is_set():
-                return
-            self._compacting.add(conversation)
-            self._background.submit(self._compact, conversation)
-
-    def _compact(self, conversation: str) -> None:
-        """The edge of the background pool."""
-        try:
-            self._summarising.compact(conversation)
-        except StoreDown as error:
-            log.error("a compaction waits: %s", error)
-        except Exception:
-            log.exception("a compaction failed")
-        finally:
-            with self._lock:
-                self._compacting.discard(conversation)
-
-    def in_background(self, run: Callable[[], None]) -> None:
-        """Runs something small beside the turns; it handles its own errors."""
-        with self._lock:
-            if not self._ending.is_set():
-                self._background.submit(run)
-
     # -- sweeps -----------------------------------------------------------------------------
 
-    def _repeat(self, run: Callable[[], None], pause: float) -> None:
-        """The edge of a sweep's thread."""
-        while not self._ending.wait(pause):
-            try:
-                run()
-            except StoreDown as error:
-                log.error("the archive is away: %s", error)
-            except Exception:
-                log.exception("a sweep failed")
+    def _beat_on(self) -> None:
+        while not self._ending.wait(BEAT_S):
+            self._guarded(self._beat)
 
     def _beat(self) -> None:
         self._processes.beat(self.process, socket.gethostname(), os.getpid(), self._version)
 
+    def _sweep_on(self) -> None:
+        """Looks for what nobody told, at once at the start and often while the pool fills."""
+        while not self._ending.is_set():
+            self._look.clear()
+            self._guarded(self._sweep)
+            self._look.wait(FILLING_SWEEP_S if self._keys.growing else SWEEP_S)
+
+    def _look_now(self) -> None:
+        self._look.set()
+
     def _sweep(self) -> None:
-        for key, channel in self._turns.to_do(self.process, SWEEP_KEYS):
-            with self._lock:
-                known = key in self._keys
-            if not known:
-                self.notify(key, chat=channel == "chat")
+        found = self._turns.to_do(self.process, SWEEP_KEYS)
+        self._keys.offer((key, channel == "chat") for key, channel in found)
         if time.monotonic() >= self._next_idle_sweep:
             pause = TRIAL_SWEEP_S if self._limits.trial else IDLE_SWEEP_S
             self._next_idle_sweep = time.monotonic() + pause
-            self.sweep_idle()
+            self.afterwards.sweep()
         self._also_sweep()
 
-    def sweep_idle(self) -> None:
-        """Ends idle conversations, frees idle histories, describes what waits for it."""
-        self._archive.end_idle(self._limits.idle_ms)
-        self._histories.free_idle(self._limits.idle_ms)
-        for conversation in self._summarising.due(self._limits.idle_ms):
-            with self._lock:
-                if conversation in self._compacting:
-                    continue
-                self._compacting.add(conversation)
-            self._background.submit(self._describe, conversation)
-
-    def _describe(self, conversation: str) -> None:
-        """The edge of the background pool."""
+    @staticmethod
+    def _guarded(run: Callable[[], None]) -> None:
+        """The edge of the engine's own threads."""
         try:
-            self._summarising.describe(conversation, closing=True)
+            run()
         except StoreDown as error:
-            log.error("a summary waits: %s", error)
+            log.error("the archive is away: %s", error)
         except Exception:
-            log.exception("a summary failed")
-        finally:
-            with self._lock:
-                self._compacting.discard(conversation)
-
-
-class _Quiet:
-    """Lets turns run together, or one alone while every other waits."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._together = 0
-        self._alone = False
-        self._waiting_alone = 0
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Beside others, but not while one is alone or waits to be."""
-        with self._condition:
-            self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
-            self._together += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._together -= 1
-                self._condition.notify_all()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """With nobody else, once all who are at it have ended."""
-        with self._condition:
-            self._waiting_alone += 1
-            try:
-                self._condition.wait_for(lambda: not self._alone and self._together == 0)
-            finally:
-                self._waiting_alone -= 1
-            self._alone = True
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._alone = False
-                self._condition.notify_all()
-
-    def changed(self) -> None:
-        with self._condition:
-            self._condition.notify_all()
-
-    def wait_change(self, seconds: float) -> None:
-        with self._condition:
-            self._condition.wait(seconds)
+            log.exception("a sweep failed")

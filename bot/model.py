@@ -104,5 +104,8 @@ class RemoteModel(Model, Protocol):
             ModelError, Stopped: as `stream`.
         """
 
+    def warm(self) -> None:
+        """Prepares the first request, without the network."""
+
     def close(self) -> None:
         """Closes the connections that are kept open."""

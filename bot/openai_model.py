@@ -156,6 +156,10 @@ class OpenAIModel:
         """
         return _text_of(self._persist(prompt, (), stop, may_be_empty=True))
 
+    def warm(self) -> None:
+        """Makes the client now, so that the first answer does not wait for it."""
+        self._opened()
+
     def close(self) -> None:
         """Closes the connections that are kept open."""
         with self._lock:

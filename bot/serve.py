@@ -148,6 +148,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             os._exit(EXIT_MISCONFIGURED)
         try:
             self._app, self._mercury = self._build()
+            self._mercury.warm()
             self._mercury.start()
         except (SettingsError, WrongSchema) as error:
             self._say(str(error))

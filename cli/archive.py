@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.common import as_json, person_option, print_json, safe, safe_block, scope_of, stores, when
+from cli.common import (
+    as_json,
+    expecting,
+    person_option,
+    print_json,
+    safe,
+    safe_block,
+    scope_of,
+    stores,
+    when,
+)
 
 if TYPE_CHECKING:
     from memory.records import Message
@@ -17,7 +27,7 @@ def command() -> None:
     """List, read and search what was said."""
 
 
-@command.command("list")
+@command.command("list", short_help="List conversations.")
 @person_option()
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
 @as_json
@@ -28,7 +38,7 @@ def list_(person: str | None, limit: int, as_json: bool) -> None:
     print_conversations(person, limit, as_json)
 
 
-@command.command()
+@command.command(short_help="Read a page of a conversation.")
 @click.argument("conversation")
 @person_option()
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
@@ -39,13 +49,17 @@ def read(
     conversation: str, person: str | None, limit: int, before: str | None, after: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Read a page of a conversation, the newest without a cursor."""
-    with stores() as opened:
+    """Read a page of a conversation, the newest without a cursor.
+
+    A name that a client chose itself needs --person.
+    """
+    with stores() as opened, expecting(f"conversation {conversation}"):
         scope = scope_of(person) if person else None
         try:
             page = opened.archive.messages(scope, conversation, before, after, limit)
         except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+            hint = "--after" if after else "--before"
+            raise click.BadParameter(str(error), param_hint=hint) from None
     if as_json:
         print_json({"items": [as_object(m) for m in page.items], "next": page.next})
         return
@@ -53,10 +67,11 @@ def read(
         print_message(message)
     if page.next:
         flag = "--after" if after else "--before"
-        click.echo(f"more: mfw archive read {conversation} {flag} {page.next}", err=True)
+        whose = f" --person {person}" if person else ""
+        click.echo(f"more: mfw archive read {conversation}{whose} {flag} {page.next}", err=True)
 
 
-@command.command()
+@command.command(short_help="Search a person's messages.")
 @click.argument("query")
 @person_option(required=True)
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True)

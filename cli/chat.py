@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.common import safe_block
-from cli.errors import NOT_ALLOWED, STORE_DOWN, Failed
+from cli.common import safe, safe_block
+from cli.errors import FAILED, NOT_ALLOWED, NOT_FOUND, STORE_DOWN, Failed
 
 if TYPE_CHECKING:
     import httpx2
@@ -25,12 +25,30 @@ if TYPE_CHECKING:
     from bot.settings import Settings
 
 TIMEOUT_S = 330.0
+_CODES = {401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 503: STORE_DOWN}
+
+
+def _name(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Checks the form of a name that the server would refuse."""
+    letters = "A-Za-z0-9._@-" if option.name == "user" else "A-Za-z0-9_-"
+    longest = 128 if option.name == "user" else 64
+    if value is not None and not re.fullmatch(f"[{letters}]{{1,{longest}}}", value):
+        raise click.BadParameter(f"1 to {longest} of {letters}")
+    return value
 
 
 @click.command()
 @click.argument("text", required=False)
-@click.option("--conversation", default="terminal", show_default=True, help="Which conversation.")
-@click.option("--user", help="Speak as cli:USER; without it, as whoever is logged in.")
+@click.option(
+    "--conversation",
+    default="terminal",
+    show_default=True,
+    callback=_name,
+    help="Which conversation.",
+)
+@click.option(
+    "--user", callback=_name, help="Speak as cli:USER; without it, as whoever is logged in."
+)
 def command(text: str | None, conversation: str, user: str | None) -> None:
     """Talk to Mercury; with TEXT it answers once, else until end of input."""
     from bot import logs
@@ -73,26 +91,27 @@ def say(client: httpx2.Client, text: str, conversation: str) -> None:
         with client.stream("POST", "/api/turn", json=body, headers=headers) as response:
             if response.status_code != 200:
                 response.read()
-                raise Failed(_problem(response), STORE_DOWN)
-            if not response.headers["content-type"].startswith("text/event-stream"):
-                response.read()
-                click.echo(safe_block(response.json()["answer"]))
-                return
+                raise Failed(_problem(response), _CODES.get(response.status_code, FAILED))
+            kind = ""
             for kind, data in events(response):
+                if kind == "error":
+                    raise Failed(data["detail"], _CODES.get(data["status"], FAILED))
                 shown = _show(kind, data, shown)
+            if kind != "answer":
+                raise Failed("the server ended before it had answered; it will go on", STORE_DOWN)
     except httpx2.HTTPError as error:
         raise Failed(f"the server does not answer: {error}", STORE_DOWN) from None
 
 
 def _show(kind: str, data: dict[str, Any], shown: str) -> str:
     if kind == "text":
-        click.echo(safe_block(data["delta"]) if data["delta"].strip() else data["delta"], nl=False)
+        click.echo(safe_block(data["delta"]), nl=False)
         return shown + str(data["delta"])
     if kind == "reset" and shown:
         click.echo("\n[it begins again]", err=True)
         return ""
     if kind == "tool":
-        click.echo(f"[{data['name']}]", err=True)
+        click.echo(f"[{safe(data['name'])}]", err=True)
     elif kind == "confirmation":
         click.echo(
             f"\nTo be confirmed: {data['action']}. Type: confirm {data['code']} "
@@ -111,12 +130,14 @@ def _show(kind: str, data: dict[str, Any], shown: str) -> str:
 
 def events(response: httpx2.Response) -> Iterator[tuple[str, dict[str, Any]]]:
     """The events of a stream as kind and data."""
-    kind = ""
-    for line in response.iter_lines():
-        if line.startswith("event: "):
-            kind = line[7:]
-        elif line.startswith("data: "):
-            yield kind, json.loads(line[6:])
+    kind, rest = "", b""
+    for piece in response.iter_bytes():
+        *lines, rest = (rest + piece).split(b"\n")  # at no other character, unlike `iter_lines`
+        for line in lines:
+            if line.startswith(b"event: "):
+                kind = line[7:].decode()
+            elif line.startswith(b"data: "):
+                yield kind, json.loads(line[6:])
 
 
 def _problem(response: httpx2.Response) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,21 @@ def stores(create: bool = False) -> Iterator[Stores]:
         opened.database.close()
 
 
+@contextmanager
+def expecting(what: str) -> Iterator[None]:
+    """Says what it was that is not there, such as `turn t_1`.
+
+    Raises:
+        Failed: it is not there.
+    """
+    from memory.errors import NotFound
+
+    try:
+        yield
+    except NotFound:
+        raise Failed(f"there is no {what}", NOT_FOUND) from None
+
+
 def scope_of(person: str) -> Scope:
     """The scope in which the operator looks at a person's memory."""
     from bot.scope import Kind, Scope
@@ -80,7 +96,14 @@ def scope_of(person: str) -> Scope:
 
 def print_json(value: Any) -> None:
     """A value as indented JSON on stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    echo_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def echo_json(text: str) -> None:
+    """JSON as it is; on a terminal what could move the cursor is written as an escape."""
+    if sys.stdout.isatty():
+        text = "".join(c if c == "\n" or _shows(c) else json.dumps(c)[1:-1] for c in text)
+    click.echo(text)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -99,14 +122,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def safe(text: str) -> str:
     """Text that cannot move the cursor or write past its line: for a terminal."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return "".join(char if _shows(char) else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def safe_block(text: str) -> str:
     """The same for text of several lines; a pipe gets the text word for word."""
     if not sys.stdout.isatty():
         return text
-    return "\n".join(safe(line.replace("\t", "    ")) for line in text.splitlines())
+    return "\n".join(safe(line.replace("\t", "    ")) for line in text.split("\n"))
+
+
+def _shows(char: str) -> bool:
+    """Whether a terminal only draws it: printable, a space, or what joins emoji and letters."""
+    return char.isprintable() or unicodedata.category(char) == "Zs" or char in "\u200c\u200d"
 
 
 def when(at: int | None) -> str:

@@ -12,7 +12,7 @@ def command() -> None:
     """Show the settings in force."""
 
 
-@command.command("list")
+@command.command("list", short_help="List every setting and its source.")
 @as_json
 def list_(as_json: bool) -> None:
     """List every setting with its value and where it comes from; secrets are never shown."""

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from cli.common import as_json, person_option, print_json, safe, scope_of, stores, table, when
+from cli.common import (
+    as_json,
+    echo_json,
+    expecting,
+    person_option,
+    print_json,
+    safe,
+    safe_block,
+    scope_of,
+    stores,
+    table,
+    when,
+)
+from cli.errors import Failed
+
+if TYPE_CHECKING:
+    from memory.conversation import History
 
 
 @click.group()
@@ -12,7 +30,7 @@ def command() -> None:
     """List, show, end and rebuild conversations."""
 
 
-@command.command("list")
+@command.command("list", short_help="List conversations.")
 @person_option()
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True)
 @as_json
@@ -49,19 +67,22 @@ def print_conversations(person: str | None, limit: int, as_json: bool) -> None:
     )  # fmt: skip
 
 
-@command.command()
+@command.command(short_help="Show a conversation's state and history.")
 @click.argument("conversation")
 @person_option()
 @click.option("--history", is_flag=True, help="The history as the model gets it.")
 @as_json
 def show(conversation: str, person: str | None, history: bool, as_json: bool) -> None:
-    """Show a conversation's state; with --history --json its canonical history."""
-    with stores() as opened:
+    """Show a conversation's state; with --history --json its canonical history.
+
+    A name that a client chose itself needs --person.
+    """
+    with stores() as opened, expecting(f"conversation {conversation}"):
         scope = scope_of(person) if person else None
         found = opened.archive.conversation(scope, conversation)
         folded = opened.archive.history(found)
     if history and as_json:
-        click.echo(folded.canonical())
+        echo_json(folded.canonical())
         return
     state = {
         "id": found.id, "name": found.name, "owner": found.owner, "channel": found.channel,
@@ -77,29 +98,41 @@ def show(conversation: str, person: str | None, history: bool, as_json: bool) ->
         shown = when(value) if name.endswith("_at") and isinstance(value, int) else value
         click.echo(f"{name:18} {'' if shown is None else shown}")
     if history:
-        if folded.recap:
-            click.echo("\nrecap\n" + "\n".join("  " + safe(x) for x in folded.recap.splitlines()))
-        for line in folded.lines:
-            click.echo(f"\n{line.kind}: {safe(line.text)}")
-        for message in folded.messages:
-            click.echo(f"\n{message['role']}: {safe(str(message['content'] or ''))}")
+        print_history(folded)
 
 
-@command.command()
+def print_history(history: History) -> None:
+    """A history for people: recap, lines, messages, and the calls that were made."""
+    if history.recap:
+        click.echo("\nrecap: " + safe_block(history.recap))
+    for line in history.lines:
+        click.echo(f"\n{line.kind}: {safe(line.text)}")
+    for message in history.messages:
+        if message["content"]:
+            click.echo(f"\n{message['role']}: {safe_block(message['content'])}")
+        for call in message.get("tool_calls", ()):
+            called = call["function"]
+            click.echo(f"\ncall: {safe(called['name'])} {safe(called['arguments'])}")
+
+
+@command.command(short_help="End a conversation of Google Chat.")
 @click.argument("conversation")
 def end(conversation: str) -> None:
-    """End a conversation; on Chat the next message opens a new one with a recap."""
-    with stores() as opened:
-        found = opened.archive.end(conversation)
+    """End a conversation of Google Chat; the next message opens a new one with a recap."""
+    with stores() as opened, expecting(f"conversation {conversation}"):
+        found = opened.archive.conversation(None, conversation)
+        if found.channel != "chat":
+            raise Failed(f"{found.id} is not from Google Chat: it never ends")
+        opened.archive.end(conversation)
     click.echo(f"{found.id} has ended", err=True)
 
 
-@command.command()
+@command.command(short_help="Fold a history from the archive anew.")
 @click.argument("conversation")
 @as_json
 def rebuild(conversation: str, as_json: bool) -> None:
     """Fold the history from the archive anew, and make the server do so too."""
-    with stores() as opened:
+    with stores() as opened, expecting(f"conversation {conversation}"):
         found = opened.archive.touch(conversation)
         folded = opened.archive.history(found)
     if as_json:

@@ -20,27 +20,29 @@ class Failed(click.ClickException):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turns the errors of Mercury's own modules into Failed."""
+    """The edge of every command: whatever goes wrong becomes a Failed."""
     try:
         yield
-    except click.exceptions.Exit:
+    except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
-    except (click.ClickException, click.Abort):
-        raise
-    except Exception as error:
+    except Exception as error:  # the operator gets a sentence, no traceback
         raise _translated(error) from error
 
 
-def _translated(error: Exception) -> Exception:
+def _translated(error: Exception) -> Failed:
+    from bot.logs import where
     from bot.settings import SettingsError
     from memory.errors import Conflict, NotFound, StoreDown, WrongSchema
 
-    if isinstance(error, (SettingsError, WrongSchema)):
+    if isinstance(error, SettingsError):
         return Failed(str(error), NOT_ALLOWED)
-    if isinstance(error, StoreDown):
-        return Failed(str(error), STORE_DOWN)
+    said = " ".join(str(error).split())
+    if isinstance(error, (WrongSchema, PermissionError)):
+        return Failed(said, NOT_ALLOWED)
+    if isinstance(error, (StoreDown, OSError)):
+        return Failed(said, STORE_DOWN)
     if isinstance(error, NotFound):
-        return Failed(f"not found: {error}", NOT_FOUND)
+        return Failed(f"not found: {said}", NOT_FOUND)
     if isinstance(error, Conflict):
         return Failed(f"not possible: it is {error.state.replace('_', ' ')}")
-    return error
+    return Failed(f"something went wrong here: {where(error)}")

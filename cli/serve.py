@@ -21,6 +21,7 @@ def command(host: str, port: int | None) -> None:
     import secrets
 
     from bot import logs
+    from bot.mercury import preload
     from bot.serve import serve
     from bot.settings import load
 
@@ -39,6 +40,7 @@ def command(host: str, port: int | None) -> None:
         mercury = build_mercury(settings)
         return flask_app(mercury, key), mercury
 
+    preload(settings)
     for line in banner(settings, host):
         say(line)
     serve(settings, build, say, host, key)

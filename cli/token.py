@@ -6,7 +6,7 @@ import re
 
 import click
 
-from cli.common import as_json, person_option, print_json, stores, table, when
+from cli.common import as_json, expecting, person_option, print_json, stores, table, when
 
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -75,6 +75,6 @@ def list_(person: str | None, as_json: bool) -> None:
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
     """End a token at once."""
-    with stores() as opened:
+    with stores() as opened, expecting(f"token {token_id}"):
         opened.tokens.revoke(token_id)
     click.echo(f"{token_id} is revoked", err=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from cli.common import as_json, print_json, stores, table, when
+from cli.common import as_json, expecting, print_json, stores, table, when
+from cli.errors import Failed
 
 
 @click.group()
@@ -44,22 +47,31 @@ def list_(open_: bool, limit: int, as_json: bool) -> None:
     )  # fmt: skip
 
 
-@command.command()
+@command.command(short_help="Try a turn anew.")
 @click.argument("turn_id", metavar="ID")
 def retry(turn_id: str) -> None:
     """Try a turn that was set aside anew; the server takes it up within a second."""
-    with stores() as opened:
+    with stores() as opened, expecting(f"turn {turn_id}"):
         opened.turns.retry(turn_id)
     click.echo(f"{turn_id} waits to be tried again", err=True)
 
 
-@command.command()
+@command.command(short_help="Give a turn up.")
 @click.argument("turn_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def dismiss(turn_id: str, yes: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+def dismiss(turn_id: str, yes: bool, dry_run: bool) -> None:
     """Give up a turn that was set aside; the message itself stays in the archive."""
-    if not yes:
-        click.confirm(f"Give {turn_id} up for good?", abort=True, err=True)
-    with stores() as opened:
+    with stores() as opened, expecting(f"turn {turn_id}"):
+        found = opened.turns.get(turn_id)
+        if found.state != "set_aside":
+            raise Failed(f"{turn_id} is not set aside: it is {found.state}")
+        if dry_run:
+            click.echo(f"{turn_id} would be dismissed", err=True)
+            return
+        if not yes and not sys.stdin.isatty():
+            raise click.UsageError("there is nobody to ask here: give --yes")
+        if not yes:
+            click.confirm(f"Give {turn_id} up for good?", abort=True, err=True)
         opened.turns.dismiss(turn_id)
     click.echo(f"{turn_id} is dismissed", err=True)

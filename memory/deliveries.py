@@ -106,7 +106,11 @@ class Deliveries:
         self._database.write(run)
 
     def slot(self, space: str) -> float | None:
-        """Takes the space's next slot; returns the seconds until it, or None for a closed lane."""
+        """Takes the space's slot if it is free: 0.0; else the seconds until it may be.
+
+        None for a closed lane. Nothing is reserved ahead, so that a process that dies while it
+        waits costs the lane nothing.
+        """
 
         def run(tx: Tx) -> float | None:
             now = tx.now()
@@ -114,9 +118,10 @@ class Deliveries:
             if row is not None and row[1]:
                 return None
             free_at = now if row is None else int(str(row[0]))
-            start = free_at if now < free_at <= now + LONGEST_LANE_MS else now
-            _set_lane(tx, space, start + SLOT_MS)
-            return (start - now) / 1000
+            if now < free_at <= now + LONGEST_LANE_MS:
+                return (free_at - now) / 1000
+            _set_lane(tx, space, now + SLOT_MS)
+            return 0.0
 
         return self._database.write(run)
 

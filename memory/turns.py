@@ -698,6 +698,14 @@ class Turns:
         )
         return [_turn(row) for row in rows]
 
+    def count_running(self) -> int:
+        """How many turns run here or elsewhere, or did when their process died."""
+        row = self._database.read(
+            lambda tx: tx.row("SELECT count(*) FROM turns WHERE state = 'running'")
+        )
+        assert row is not None
+        return int(str(row[0]))
+
     def counts(self) -> dict[str, int]:
         """How many turns are waiting, running and set aside."""
         rows = self._database.read(

@@ -72,6 +72,7 @@ class _Clients:
             thread.join()
 
     def _write(self, me: int, count: int, dice: random.Random) -> None:
+        """Says one thing after the other, each once the last one was answered."""
         n = 0
         while not self._ended.is_set():
             space = f"DM{me + count * dice.randrange(self._spaces // count)}"
@@ -80,8 +81,8 @@ class _Clients:
             if self._post(event("addon", text, f"m{me}x{n}", space, space[2:]), copies):
                 with self._lock:
                     self.acknowledged.append((space, text))
+                self._await_answer(f"You said: {text}")
             n += 1
-            self._ended.wait(dice.uniform(0.005, 0.03))
 
     def _post(self, told: dict[str, Any], copies: int) -> bool:
         """Posts an event as Google does: again and again until it gets its 200."""
@@ -94,6 +95,13 @@ class _Clients:
                 return True
             if self._ended.wait(0.05):
                 return False
+
+    def _await_answer(self, text: str) -> None:
+        end = time.monotonic() + 60
+        while not self._ended.is_set() and time.monotonic() < end:
+            if any(message.text == text for message in reversed(self._world.chat.shown)):
+                return
+            self._ended.wait(0.01)
 
 
 def kills(folder: Path, kills: int, seed: int) -> list[Trial]:

@@ -72,6 +72,9 @@ class Channel:
         self.outcomes = list(outcomes)
         self.sent: list[str] = []
 
+    def warm(self) -> None:
+        """Nothing to prepare."""
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         return (Part(f"client-{turn.id}", answer.text),)
 
@@ -400,7 +403,7 @@ def test_over_http_the_history_comes_back_as_if_no_time_had_passed(
     found = mercury.stores.archive.conversation(ALICE, "c1")
     before = mercury.stores.archive.history(found).canonical()
     clock.move(86_400)
-    mercury.engine.sweep_idle()
+    mercury.engine.afterwards.sweep()
     assert mercury.histories.size()[0] == 0
     assert mercury.histories.rebuild(found).canonical() == before
     talk.say("second")

@@ -26,6 +26,7 @@ import http.client
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -38,6 +39,7 @@ from bot.stop import Stop
 SCOPE = "https://www.googleapis.com/auth/chat.bot"
 API_URL = "https://chat.googleapis.com"
 TIMEOUT_S = 20.0
+IDLE_CONNECTIONS = 16
 MARKUP = "MARKUP_SYNTAX_MARKDOWN"
 
 _MESSAGE_ID = re.compile(r"client-[a-z0-9-]{1,56}")
@@ -147,7 +149,8 @@ class ChatApi:
         self._now = now
         self._lock = threading.Lock()
         self._credentials: Any = None
-        self._service: Any = None
+        self._api: Any = None
+        self._idle: deque[Any] = deque()
 
     def put(self, target: Target, message_id: str, text: str, stop: Stop) -> Sent:
         """Makes the message under that id be there with that text, whatever was there before.
@@ -262,7 +265,7 @@ class ChatApi:
         return Sent(patched.name, patched.thread)
 
     def _run(self, call: Callable[[Any], Any]) -> Mapping[str, Any]:
-        """Makes one request on a connection of its own and gives what the API told.
+        """Makes one request on a connection that nobody else uses and gives what the API told.
 
         Raises:
             ChatError: a kind that the status decides.
@@ -272,15 +275,16 @@ class ChatApi:
         from google_auth_httplib2 import AuthorizedHttp
         from googleapiclient.errors import HttpError
 
-        connection = httplib2.Http(timeout=self._timeout_s)
-        connection.follow_redirects = False  # or the token would go where an answer points
+        connection, sound = self._connection(), False
         try:
-            request = call(self._messages(connection))
+            request = call(self._messages())
             authorized = AuthorizedHttp(
                 self._ready(connection), http=connection, max_refresh_attempts=1
             )
             told = request.execute(http=authorized, num_retries=0)
+            sound = True
         except HttpError as error:
+            sound = True
             raise self._error(error) from None
         except auth.TransportError:
             raise Unavailable("the token endpoint cannot be reached") from None
@@ -294,26 +298,51 @@ class ChatApi:
             # What the drivers raise when an answer is no JSON, or not of the expected shape.
             raise Unavailable("an answer that makes no sense") from None
         finally:
-            connection.close()
+            if sound and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(connection)
+            else:
+                connection.close()
         if not isinstance(told, Mapping):
             raise Unavailable("an answer that is no message")
         return told
 
-    def _messages(self, connection: Any) -> Any:
+    def _connection(self) -> Any:
+        """A connection that is kept open and free, or a new one."""
+        import httplib2
+
+        try:
+            return self._idle.pop()
+        except IndexError:
+            made = httplib2.Http(timeout=self._timeout_s)
+            made.follow_redirects = False  # or the token would go where an answer points
+            return made
+
+    def warm(self) -> None:
+        """Reads the API's description now, so that the first answer does not wait for it."""
+        self._messages()
+
+    def close(self) -> None:
+        """Closes the connections that are kept open."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _messages(self) -> Any:
         """The API's messages; the description of the API is read once, from the package."""
         with self._lock:
-            if self._service is None:
+            if self._api is None:
+                import httplib2
                 from googleapiclient import discovery
 
-                self._service = discovery.build(
+                service = discovery.build(
                     "chat",
                     "v1",
-                    http=connection,
+                    http=httplib2.Http(timeout=self._timeout_s),
                     static_discovery=True,
                     cache_discovery=False,
                     client_options={"api_endpoint": self._url},
                 )
-            return self._service.spaces().messages()
+                self._api = service.spaces().messages()
+            return self._api
 
     def _ready(self, connection: Any) -> Any:
         """Credentials with a token; one thread at a time fetches it."""

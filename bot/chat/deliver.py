@@ -53,6 +53,10 @@ class ChatDelivery:
         self._api = api
         self._deliveries = deliveries
 
+    def warm(self) -> None:
+        """Prepares the first delivery, without the network."""
+        self._api.warm()
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The answer cut into messages, a notice as the last line of the first one."""
         text = inert(answer.text)
@@ -90,10 +94,8 @@ class ChatDelivery:
             Stopped: the time is over.
         """
         for pause in PAUSES_S:
-            wait = self._deliveries.slot(target.space)
-            if wait is None:
+            if not self._enter_lane(target.space, stop):
                 return
-            stop.wait(wait)
             try:
                 self._api.put(target, message, inert(text), stop)
             except (Unavailable, Limited):
@@ -103,10 +105,8 @@ class ChatDelivery:
 
     def _send(self, part: PartOut, target: Target, stop: Stop) -> Delivered | Later | None:
         """Sends one part; None when the next one may go."""
-        wait = self._deliveries.slot(target.space)
-        if wait is None:
+        if not self._enter_lane(target.space, stop):
             return self._drop(part, "removed from the space")
-        stop.wait(wait)
         try:
             sent = self._api.put(target, part.message, part.text, stop)
         except Deleted:
@@ -128,6 +128,12 @@ class ChatDelivery:
             return self._later(part, target, None, str(error) or "unavailable", stop)
         self._deliveries.mark(part, "sent", sent.name, sent.thread or "")
         return None
+
+    def _enter_lane(self, space: str, stop: Stop) -> bool:
+        """Waits for the space's next slot and takes it; False for a closed lane."""
+        while wait := self._deliveries.slot(space):
+            stop.wait(wait)
+        return wait is not None
 
     def _later(
         self, part: PartOut, target: Target, seconds: float | None, why: str, stop: Stop

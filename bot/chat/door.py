@@ -76,7 +76,7 @@ class Door:
         if not self._stores.turns.note_event(event.id, "chat", "code"):
             return
         reply = self._mercury.settling.by_code(event.scope.person, event.key, typed)
-        self._mercury.engine.in_background(lambda: self._reply(event, reply))
+        self._mercury.engine.afterwards.run(lambda: self._reply(event, reply))
 
     def _reply(self, event: Message, text: str) -> None:
         """Tells what came of a typed code; what was settled stands in the history anyway."""
