@@ -26,6 +26,7 @@ from memory.turns import Answer, Incoming, Stored, Work
 CHARS = 400
 """A realistic length of a message."""
 TURNS = 10
+PEOPLE = 50
 MIB = 1_048_576
 
 
@@ -46,8 +47,10 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
     settings = load({"MERCURY_DATA": str(sizes.new_folder("memory"))}, None)
     mercury = build(settings, clock=clock)
     migrate(mercury.stores.database)  # and no more: a started engine would take up the turns
+    work: Work | None = None
     try:
-        work = _talk(mercury, "warm", 0, ["warm"] * 4)
+        for n in range(PEOPLE):
+            work = _talk(mercury, f"warm-{n}", n, ["warm"] * 4)
         for kind, plain in _texts().items():
             yield from _active_and_idle(mercury, clock, kind, plain, sizes)
         assert work is not None
@@ -103,7 +106,7 @@ def _active_and_idle(
 def _talk(mercury: Mercury, name: str, number: int, texts: list[str]) -> Work | None:
     """Has a conversation of these texts, person and Mercury in turn."""
     turns, histories = mercury.stores.turns, mercury.histories
-    person = archives.person(number)
+    person = archives.person(number % PEOPLE)
     work: Work | None = None
     for n in range(0, len(texts), 2):
         # A copy each: texts that come over the wire share no memory with each other.

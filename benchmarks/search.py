@@ -127,7 +127,7 @@ def _kinds(dice: random.Random, vocabulary: Sequence[str]) -> dict[str, str]:
         "quote of common words": f'"{vocabulary[0]} {vocabulary[1]}"',
         "Chinese": archives.CHINESE[2:6],
         "Japanese": archives.JAPANESE[2:5],
-        "nothing found": "nowhere-to-be-found",
+        "nothing found": "xyzzyplugh",
         "never together": " ".join(archives.APART),
     }
 

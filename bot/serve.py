@@ -149,6 +149,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         try:
             self._app, self._mercury = self._build()
             self._mercury.warm()
+            self._write_address()
             self._mercury.start()
         except (SettingsError, WrongSchema) as error:
             self._say(str(error))
@@ -156,7 +157,6 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         except StoreDown as error:
             log.critical("the archive cannot be used: %s", error)
             threading.Thread(target=self._start_later, name="start", daemon=True).start()
-        self._write_address()
 
     def _start_later(self) -> None:
         """Tries again until the archive can be used; meanwhile new messages get 503."""

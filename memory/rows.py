@@ -63,13 +63,15 @@ def message_of(row: Row) -> Message:
 
 
 def with_calls(tx: Tx, messages: list[Message], where: str, *values: str | int) -> list[Message]:
-    """The messages with their tool calls; `where` selects the turns `t` whose calls are read.
+    """The messages with their tool calls; `where` selects messages `t` whose turns' are read.
 
-    The calls of a turn belong to its last answer.
+    The calls of a turn belong to its last answer. The turns are found by their first messages,
+    which are in the order of the conversation; no index leads from a conversation to its turns.
     """
     rows = tx.rows(
-        "SELECT k.turn, k.n, k.name, k.arguments, k.outcome, k.reads FROM turns t"
-        f" JOIN tool_calls k ON k.turn = t.id WHERE {where} ORDER BY k.turn, k.n",
+        "SELECT k.turn, k.n, k.name, k.arguments, k.outcome, k.reads FROM messages t"
+        " JOIN tool_calls k ON k.turn = t.turn"
+        f" WHERE {where} AND t.part = 0 ORDER BY k.turn, k.n",
         *values,
     )
     if not rows:
