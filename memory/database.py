@@ -257,6 +257,8 @@ class SqliteDatabase:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            # Without it a statement on a table with a partial index is compiled anew for each value.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in (
                 "journal_mode=WAL",
                 "synchronous=FULL",

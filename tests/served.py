@@ -62,6 +62,7 @@ class Served:
             "PATH": os.environ["PATH"], "HOME": str(data.parent), "MERCURY_DATA": str(data),
             "PORT": str(self.port), "LANG": "C.UTF-8", "LOG_FORMAT": "json", **(env or {}),
         }  # fmt: skip
+        self.command: tuple[str, ...] = ("cli", "serve")
         self.log = data.parent / f"{data.name}.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -76,7 +77,7 @@ class Served:
         """Starts the server; with `wait` until it is ready."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cli", "serve"], env={**self.env, **env},
+                [sys.executable, "-m", *self.command], env={**self.env, **env},
                 stdout=log, stderr=log, cwd=Path(__file__).parent.parent,
             )  # fmt: skip
         if wait:

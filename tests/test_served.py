@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from bot import words
@@ -80,6 +81,77 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(world: MakeWorld, step: st
     texts = [m.text for m in mercury.served.messages(ADA)]
     assert texts == [x for n in range(3) for x in (f"message {n}", f"You said: message {n}")]
     assert mercury.served.rows("SELECT count(*) FROM turns WHERE state <> 'done'") == [(0,)]
+
+
+def wait_until_stopped_and_back(mercury: World, step: str) -> None:
+    until(lambda: (mercury.served.data / f"stopped.{step}").exists(), 30, f"the stop at {step}")
+    until(mercury.served.is_ready, 30, "a new worker")
+
+
+@pytest.mark.parametrize("step", ["compacting", "summarised"])
+def test_a_kill_while_a_history_is_compacted_loses_nothing(world: MakeWorld, step: str) -> None:
+    def script(request: dict[str, Any]) -> fake.Reply:
+        is_summary = "tools" not in request
+        return fake.text("said [1] A long text.") if is_summary else fake.echo(request)
+
+    mercury = world(script=script, env={"MERCURY_TEST_STOP_AT": step, "HISTORY_MAX_CHARS": "20000"})
+    texts = [f"number {n} " + "lorem ipsum " * 250 for n in range(10)]
+    for n, text in enumerate(texts):
+        mercury.deliver(event("addon", text, f"m{n}"))
+        mercury.answers(n + 1, 60)
+        mercury.idle()
+    wait_until_stopped_and_back(mercury, step)
+    mercury.deliver(event("addon", "last " * 1_000, "last"))
+    mercury.answers(11, 60)
+    sql = "SELECT compacted_through FROM conversations"
+    until(lambda: mercury.served.rows(sql)[0][0] > 0, 30, "the compaction")
+    stored = [m.text for m in mercury.served.messages(ADA) if m.role == "person"]
+    assert stored[:10] == texts
+    ends = mercury.served.rows("SELECT first_seq, last_seq FROM segments ORDER BY last_seq")
+    assert ends[0][0] == 1
+    assert all(ends[n][1] + 1 == ends[n + 1][0] for n in range(len(ends) - 1))
+
+
+def test_a_kill_after_a_write_was_recorded_does_not_write_twice(world: MakeWorld) -> None:
+    def script(request: dict[str, Any]) -> fake.Reply:
+        if any(message["role"] == "tool" for message in request["messages"]):
+            return fake.text("I looked: " + request["messages"][-1]["content"])
+        return fake.call("note", '{"text": "once"}')
+
+    mercury = world(
+        script=script, env={"MERCURY_TEST_STOP_AT": "tool_recorded"}, module="tests.served_tools"
+    )
+    mercury.deliver(event("addon", "note it", "m1"))
+    (answer,) = mercury.answers(1, 60)
+    assert answer == "I looked: outcome unknown: look first"
+    assert not (mercury.served.data / "notes").exists()
+    calls = mercury.served.rows("SELECT name, outcome FROM tool_calls")
+    assert calls == [("note", "outcome unknown: look first")]
+
+
+def test_a_kill_while_a_confirmation_is_settled_does_it_once(world: MakeWorld) -> None:
+    def script(request: dict[str, Any]) -> fake.Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return fake.text("It waits for you.")
+        return fake.call("publish", '{"text": "all of it"}')
+
+    mercury = world(
+        script=script, env={"MERCURY_TEST_STOP_AT": "settling"}, module="tests.served_tools"
+    )
+    with mercury.served.client(mercury.served.token("alice")) as client:
+        turn = client.post("/api/turn", json={"text": "publish"}).json()
+        (waiting,) = turn["confirmations"]
+        path = f"/api/confirmations/{waiting['token']}"
+        with pytest.raises(httpx2.HTTPError):
+            client.post(path, json={"decision": "confirm"})
+        wait_until_stopped_and_back(mercury, "settling")
+        mercury.move_clock(60)
+        published = mercury.served.data / "published"
+        until(published.exists, 30, "what was confirmed")
+        until(lambda: client.post(path, json={"decision": "confirm"}).status_code == 200)
+        again = client.post(path, json={"decision": "confirm"}).json()
+    assert (again["state"], again["already"]) == ("done", True)
+    assert published.read_text().splitlines() == [f"{waiting['id']} all of it"]
 
 
 def test_sigterm_drops_nothing_and_ends_within_ten_seconds(world: MakeWorld) -> None:
@@ -200,8 +272,6 @@ def test_the_archive_s_outage_is_503_and_what_was_acknowledged_stays(
     client = mercury.served
 
     def answers() -> bool:
-        import httpx2
-
         try:
             return httpx2.get(f"{client.url}/healthz", timeout=5).status_code == 200
         except httpx2.HTTPError:

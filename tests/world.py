@@ -22,10 +22,16 @@ class World:
         form: `addon` or `classic`.
         script: what the model server answers; echoes without one.
         env: further settings.
+        module: what serves in the place of `mfw serve`.
     """
 
     def __init__(
-        self, folder: Path, form: str, script: Script = echo, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        form: str,
+        script: Script = echo,
+        env: dict[str, str] | None = None,
+        module: str = "",
     ) -> None:
         self.form = form
         self.chat = ChatServer()
@@ -46,6 +52,8 @@ class World:
                 "MERCURY_TEST_CLOCK": str(self.clock_file), **(env or {}),
             },
         )  # fmt: skip
+        if module:
+            self.served.command = (module,)
 
     def __enter__(self) -> World:
         self.chat.__enter__()
