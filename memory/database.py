@@ -101,10 +101,14 @@ class _SqliteTx:
 
 
 class _Job(Generic[T]):
-    __slots__ = ("done", "error", "result", "work")
+    """What a thread wants written; `wake` is let go when it is done, or is the next to lead."""
+
+    __slots__ = ("done", "error", "result", "wake", "work")
 
     def __init__(self, work: Callable[[Tx], T]) -> None:
         self.work = work
+        self.wake = threading.Lock()
+        self.wake.acquire()
         self.done = False
         self.result: T | None = None
         self.error: BaseException | None = None
@@ -132,7 +136,9 @@ class SqliteDatabase:
         self._damage: str | None = None
         self._writer: apsw.Connection | None = None
         self._turnstile = threading.Lock()
+        self._queue = threading.Lock()
         self._jobs: deque[_Job[object]] = deque()
+        self._led = False
         self._readers: deque[apsw.Connection] = deque()
         self._reader_slots = threading.BoundedSemaphore(READERS)
 
@@ -140,11 +146,13 @@ class SqliteDatabase:
 
     def write(self, work: Callable[[Tx], T]) -> T:
         job: _Job[T] = _Job(work)
-        self._jobs.append(job)  # type: ignore[arg-type]  # a queue of jobs of any result
-        while not job.done:
-            with self._turnstile:
-                if not job.done:
-                    self._run_batch()
+        with self._queue:
+            self._jobs.append(job)  # type: ignore[arg-type]  # a queue of jobs of any result
+            leads, self._led = not self._led, True
+        if not leads:
+            job.wake.acquire()
+        if not job.done:
+            self._lead()
         if job.error is not None:
             raise job.error
         return job.result  # type: ignore[return-value]  # set whenever there is no error
@@ -183,10 +191,21 @@ class SqliteDatabase:
 
     # -- writing --------------------------------------------------------------------------
 
-    def _run_batch(self) -> None:
-        batch: list[_Job[object]] = []
-        while self._jobs and len(batch) < BATCH:
-            batch.append(self._jobs.popleft())
+    def _lead(self) -> None:
+        """Runs the first of the queue, this thread's own among them; then another leads."""
+        with self._queue:
+            batch = [self._jobs.popleft() for _ in range(min(BATCH, len(self._jobs)))]
+        try:
+            with self._turnstile:
+                self._run_batch(batch)
+        finally:
+            with self._queue:
+                self._led = bool(self._jobs)
+                following = [self._jobs[0]] if self._jobs else []
+            for job in (*following, *batch):
+                job.wake.release()
+
+    def _run_batch(self, batch: list[_Job[object]]) -> None:
         try:
             with self._translated():
                 connection = self._open_writer()
@@ -197,7 +216,7 @@ class SqliteDatabase:
                 finally:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
-        except StoreDown as error:
+        except BaseException as error:  # noqa: BLE001  # handed to the threads it belongs to
             for job in batch:
                 job.error = error
         finally:

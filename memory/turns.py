@@ -327,20 +327,25 @@ class Turns:
 
     def _take(self, tx: Tx, key: str, process: str, alone: bool) -> Work | Suspect | None:
         now = tx.now()
+        before = tx.row("SELECT holder FROM keys WHERE key = ?", key)
         row = tx.row(
             "UPDATE keys SET holder = ?, fence = fence + 1 WHERE key = ? AND (holder IS NULL"
             " OR holder = ? OR holder NOT IN (SELECT id FROM processes WHERE heartbeat_at > ?))"
             " RETURNING fence",
             process, key, process, now - PROCESS_DEAD_MS,
         )  # fmt: skip
-        if row is None:
+        if before is None or row is None:
             return None
-        work = self._next(tx, key, int(str(row[0])), now, alone)
+        was_mine = before[0] == process
+        work = self._next(tx, key, int(str(row[0])), now, alone, was_mine)
         if not isinstance(work, Work):
             tx.run("UPDATE keys SET holder = NULL WHERE key = ?", key)
         return work
 
-    def _next(self, tx: Tx, key: str, fence: int, now: int, alone: bool) -> Work | Suspect | None:
+    def _next(
+        self, tx: Tx, key: str, fence: int, now: int, alone: bool, was_mine: bool
+    ) -> Work | Suspect | None:
+        """The key's first turn; one that runs while this process does not hold its key has died."""
         row = tx.row(
             f"SELECT {_TURN} FROM turns t WHERE t.key = ? AND t.state IN ('waiting', 'running')"
             " ORDER BY t.seq LIMIT 1",
@@ -351,7 +356,7 @@ class Turns:
         turn = _turn(row)
         if now < turn.due_at <= now + LONGEST_RETRY_MS:
             return None
-        died = turn.state == "running" and not turn.answered
+        died = turn.state == "running" and not turn.answered and not was_mine
         if not alone and not turn.answered and turn.deaths + died >= DEATHS_BEFORE_ALONE:
             return Suspect(turn.id)
         fresh = tx.row(
@@ -511,7 +516,7 @@ class Turns:
         return self._database.write(run)
 
     def _next_or_release(self, tx: Tx, work: Work) -> Work | None:
-        following = self._next(tx, work.turn.key, work.fence, tx.now(), alone=False)
+        following = self._next(tx, work.turn.key, work.fence, tx.now(), alone=False, was_mine=True)
         if isinstance(following, Work):
             return following
         _release(tx, work)

@@ -255,6 +255,7 @@ def test_a_turn_that_killed_its_process_three_times_is_set_aside(make: Make) -> 
     )  # fmt: skip
     for _ in range(3):
         assert isinstance(turns.take(accepted.key, "dead process", alone=True), Work)
+        turns.void_leases()
     live = mercury.streams.open(accepted.turn)
     mercury.engine.notify(accepted.key, chat=False)
     assert live.wait_end(WAIT_S)

@@ -229,12 +229,14 @@ class ArchiveContract:
         self, stores: Stores
     ) -> None:
         key = stores.turns.accept(stores.incoming()).key
-        assert (stores.take(key).turn.attempts, stores.take(key).turn.deaths) == (1, 1)
+        assert (stores.take(key).turn.attempts, stores.take(key).turn.deaths) == (1, 0)
+        stores.turns.void_leases()
+        assert stores.take(key).turn.deaths == 1
         stores.turns.void_leases()
         assert isinstance(stores.turns.take(key, "p1"), Suspect)
         assert isinstance(stores.turns.take(key, "p1"), Suspect)
         third = stores.take(key, alone=True)
-        assert (third.turn.attempts, third.turn.deaths) == (3, 2)
+        assert (third.turn.attempts, third.turn.deaths) == (4, 2)
 
     def test_a_handover_gives_the_attempt_back_and_fences_the_old_one_out(
         self, stores: Stores

@@ -1,0 +1,639 @@
+"""How each hostile row is run: by its kind of input, or by its id where it is one of a kind.
+
+A function notes what it saw in `rig.seen`; what that means is decided by the checks.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bot import words
+from bot.mercury import build
+from bot.model import Piece, Prompt, Text, ToolSpec
+from bot.prompt import PERSONA, RULES
+from bot.settings import load
+from bot.stop import Stop
+from bot.tools import Arguments, Context, Tool
+from memory.records import Line, Message
+from memory.turns import Incoming
+from tests import chaos
+from tests.clock import HandClock
+from tests.fakes import google_keys
+from tests.fakes import model_server as fake
+from tests.fakes.google_keys import AUDIENCE, PROJECT
+from tests.hostile import KEY, Rig, Seen
+from tests.models import Scripted
+from tests.served import until
+from tests.test_cli_commands import mfw, on_terminal
+from tests.test_confirmations import TOOL, obliging
+from tests.web import Web
+from tests.world import World, event
+
+CANARY = "CANARY-7f3a"
+SEED = 20_261_201
+
+
+def run_http(rig: Rig, told: dict[str, Any]) -> None:
+    """A request to the Chat route, or to one of ours."""
+    if told["path"] != "$CHAT":
+        run_api(rig, told)
+        return
+    body: Any = told.get("body")
+    if "body_text" in told:
+        body = told["body_text"].encode()
+    elif "b64" in told:
+        body = base64.b64decode(told["b64"])
+    elif body == "$EVENT":
+        body = rig.event({"text": "hi"})
+    headers = [("Authorization", value) for value in authorization(rig, told)]
+    kind = "application/json"
+    for name, value in told.get("headers", {}).items():
+        if name == "Content-Type":
+            kind = value
+        elif name != "Authorization":
+            headers.append((name, value))
+    rig.post(body, headers=headers, content_type=kind)
+
+
+def authorization(rig: Rig, told: dict[str, Any]) -> list[str]:
+    """The Authorization headers that a row describes."""
+    auth = told["auth"]
+    if "Authorization" in told.get("headers", {}):
+        known = {"$VALID": rig.valid(), "$OTHER": rig.valid(iat=int(time.time()) - 60)}
+        return [replaced(value, known) for value in told["headers"]["Authorization"]]
+    if auth == "none":
+        return []
+    if auth == "valid":
+        return [f"Bearer {rig.valid()}"]
+    if "raw" in auth:
+        return [auth["raw"]]
+    claims = {
+        name: replaced(value, {"$AUD": AUDIENCE, "$ADDON_EMAIL": ADDON_EMAIL})
+        for name, value in auth.items()
+        if name not in ("sign", "alg")
+    }
+    if isinstance(claims.get("iat"), str):
+        claims["iat"] = int(time.time()) + int(claims["iat"].strip("+s"))
+    if auth.get("alg") == "none":
+        now = int(time.time())
+        whole = {"iss": "https://accounts.google.com", "iat": now, "exp": now + 3_000, **claims}
+        return [f"Bearer {google_keys.token({'alg': 'none', 'kid': 'k1'}, whole, 'unsigned')}"]
+    return [f"Bearer {rig.valid(**claims)}"]
+
+
+ADDON_EMAIL = f"service-{PROJECT}@gcp-sa-gsuiteaddons.iam.gserviceaccount.com"
+
+
+def replaced(value: Any, known: dict[str, str]) -> Any:
+    if not isinstance(value, str):
+        return value
+    for name, meaning in known.items():
+        value = value.replace(name, meaning)
+    return value
+
+
+def run_api(rig: Rig, told: dict[str, Any]) -> None:
+    """A request to a route of ours; what alice owns is there before it."""
+    alice, bob = rig.web.person("alice"), rig.web.person("bob")
+    rig.seen.facts["$VALID"] = alice.token
+    mine = alice.say(f"my code is {CANARY}", None)["conversation"]
+    before = rig.state()
+    body = dict(told["body"])
+    path = replaced(told["path"], {"$TURN": "/api/turn", "$VALID": alice.token})
+    if path == "$REBUILD":
+        path = (
+            f"/api/conversations/{replaced(body.pop('conversation'), {'$ALICE_CONV': mine})}/open"
+        )
+    if told["auth"] == "none":
+        response = rig.web.request(told["m"], path, json=body)
+    else:
+        person = {"alice": alice, "bob": bob}[told["auth"]]
+        response = person.request(told["m"], path, json=body)
+    rig.seen.statuses.append(response.status_code)
+    rig.seen.bodies.append(response.get_data(as_text=True))
+    rig.seen.facts["unchanged"] = rig.state() == before
+    if told["auth"] == "bob":
+        missing = bob.request(told["m"], path.replace(mine, "cv_never_was"), json=body)
+        assert (missing.status_code, missing.data) == (response.status_code, response.data)
+
+
+def run_event(rig: Rig, told: dict[str, Any]) -> None:
+    """An event of Chat, and everything that follows from it."""
+    if "gen" in told:
+        told = {**told, "text": told["gen"]["unit"] * told["gen"]["n"]}
+    rig.post(rig.event(told))
+    rig.rest()
+
+
+def run_seq(rig: Rig, told: dict[str, Any]) -> None:
+    """Steps, one after the other."""
+    for step in told["steps"]:
+        if "advance_s" in step:
+            rig.clock.move(step["advance_s"])
+        elif "idle" in step:
+            rig.clock.move(1_800)
+            rig.mercury.stores.archive.end_idle(1_800_000)
+        elif "edit" in step:
+            rig.tell(step["text"], told["steps"][0]["in"], id=step["edit"])
+        else:
+            run_event(rig, step)
+
+
+def run_parallel(rig: Rig, told: dict[str, Any]) -> None:
+    """The same event many times at once."""
+    body = rig.event(told["of"])
+    with ThreadPoolExecutor(told["n"]) as pool:
+        list(pool.map(rig.post, [body] * told["n"]))
+    rig.rest()
+
+
+def run_fault(rig: Rig, told: dict[str, Any]) -> None:
+    """The Chat API fails while an event is answered."""
+    assert told["on"] == "chat_api"
+    if told["do"] == "404 on send":
+        rig.chat.gone.add(f"spaces/{told['while']['in']}")
+    else:
+        rig.chat.fail("create", how="cut_after")
+    run_event(rig, told["while"])
+    sent = rig.chat.calls("create")
+    rig.seen.facts["retries"] = len(sent) - 1
+    (state,) = rig.rows("SELECT state FROM turns")
+    rig.seen.facts["dead_letter"] = state == ("set_aside",)
+
+
+MODEL: dict[str, Callable[[], Any]] = {
+    "503 x2 then ok": lambda: [fake.status(503), fake.status(503), fake.text("Hello.")],
+    "503 forever": lambda: [fake.status(503)],
+    "accept, never answer": lambda: [fake.never()],
+    "stream cut after 40%": lambda: [
+        fake.Reply(fake.text("This is half of an answer", 5).chunks, cut_after=2),
+        fake.text("Hello."),
+    ],
+    "200 with HTML body": lambda: [fake.html()],
+    "endless tool calls": lambda: [fake.endless_calls()],
+    "tool name not in registry": lambda: [fake.unknown_tool(), fake.text("Hello.")],
+    "400 context_length_exceeded": lambda: [fake.context_length_exceeded(), fake.text("Hello.")],
+}
+
+
+def run_model(rig: Rig, told: dict[str, Any]) -> None:
+    """The model fails while an event is answered."""
+    rig.model.script = MODEL[told["do"]]()
+    run_event(rig, told["while"])
+    outcomes = rig.rows("SELECT outcome FROM tool_calls")
+    rig.seen.facts["tool_runs"] = sum(outcome == "ok" for (outcome,) in outcomes)
+    rig.seen.facts["tool_rounds"] = len(outcomes)
+
+
+def run_reply(rig: Rig, told: dict[str, Any]) -> None:
+    """The model answers with something awkward."""
+    text = told.get("reply") or told["reply_gen"]["unit"] * told["reply_gen"]["n"]
+    rig.model.script = [fake.text(replaced(text, {"$MODEL_API_KEY": KEY}))]
+    rig.seen.facts["$MODEL_API_KEY"] = KEY
+    rig.tell("hi")
+    rig.seen.facts["reply_parts"] = len(rig.replies())
+    rig.seen.facts["each_bytes"] = max(len(text.encode()) for text in rig.replies())
+
+
+def run_tool(rig: Rig, told: dict[str, Any]) -> None:
+    """The model calls a tool, for somebody who has said nothing of the kind."""
+    rig.tell("the budget is five")
+    rig.model.script = [fake.call(told["tool"], json.dumps(told["args"])), fake.text("Looked.")]
+    rig.tell("look", "DM_MALLORY", **{"from": told["as"]})
+    result = json.loads(rig.model.requests[-1]["messages"][-1]["content"])
+    assert result["ok"] is True, result
+    rig.seen.facts["hits"] = len(result["hits"])
+
+
+class Nothing(Arguments):
+    """The arguments of a tool that takes none."""
+
+
+def run_tool_result(rig: Rig, told: dict[str, Any]) -> None:
+    """A tool gives back more than a prompt should hold."""
+    rig.model.script = [fake.call("trouble", "{}"), fake.text("Looked.")]
+    rig.tell("look")
+    result = rig.model.requests[-1]["messages"][-1]["content"]
+    rig.seen.facts["prompt_chars"] = len(result)
+
+
+def huge(context: Context, given: Nothing) -> dict[str, Any]:
+    return {"text": "A" * 2_000_000}
+
+
+def certificates_away(rig: Rig, told: dict[str, Any]) -> None:
+    """First nobody has seen the certificates, then they are cached."""
+    before = rig.state()
+    rig.chat.fail("certs", times=2)
+    rig.seen.facts["unchanged"] = rig.post(rig.event({})) == 503 and rig.state() == before
+    forged = [("Authorization", f"Bearer {rig.valid(aud='https://elsewhere.example')}")]
+    assert rig.post(rig.event({}), headers=forged) in (401, 503)
+    assert rig.seen.statuses.pop() != 200
+    fresh = Rig(rig.folder / "cached", rig.form, rig.stack)
+    fresh.folder.mkdir()
+    fresh.start()
+    fresh.tell("hi")
+    fresh.chat.fail("certs", times=99)
+    fresh.tell("again")
+    assert fresh.seen.statuses == [200, 200]
+    rig.seen.statuses += fresh.seen.statuses
+
+
+def skewed(rig: Rig, told: dict[str, Any]) -> None:
+    """Five seconds ahead are a clock's; two minutes are not."""
+    run_http(rig, told)
+    far = {**told, "auth": {**told["auth"], "iat": "+120s"}}
+    run_http(rig, far)
+    assert rig.seen.statuses.pop() == 401
+
+
+def content_type(rig: Rig, told: dict[str, Any]) -> None:
+    """On the Chat route the token decides; on ours it is refused before anything runs."""
+    run_http(rig, told)
+    alice = rig.web.person("alice")
+    before = rig.state()
+    data = b'{"text": "hi"}'
+    response = alice.request("POST", "/api/turn", data=data, content_type="text/plain")
+    assert response.status_code == 415
+    rig.seen.facts["unchanged"] = rig.state() == before
+
+
+def forwarded(rig: Rig, told: dict[str, Any]) -> None:
+    """With and without the headers, the same is stored and the same is sent."""
+    run_http(rig, told)
+    rig.rest()
+    rig.tell("hi")
+    first, second = rig.rows("SELECT key, person, kind, space, target FROM turns ORDER BY seq")
+    rig.seen.facts["same"] = first == second
+    assert "evil" not in rig.left() + rig.prompts()
+
+
+def rotated(rig: Rig, told: dict[str, Any]) -> None:
+    """A token that is replaced is dead at once."""
+    alice = rig.web.person("alice")
+    assert alice.say("hi")
+    (token,) = rig.mercury.stores.tokens.all("http:alice")
+    rig.mercury.stores.tokens.new("http:alice", "new", None)
+    rig.mercury.stores.tokens.revoke(token.id)
+    rig.seen.statuses.append(alice.turn("hi").status_code)
+
+
+def removed(rig: Rig, told: dict[str, Any]) -> None:
+    """Nothing is sent to a space that we were taken out of, neither now nor when it is idle."""
+    rig.tell("hi", "TEAM")
+    rig.model.script = [fake.Reply(fake.text("late").chunks, hold=(go := threading.Event()))]
+    rig.post(rig.event({"text": "and now?", "in": "TEAM"}))
+    rig.model.wait_for(2)
+    sent = len(rig.replies("TEAM"))
+    rig.post(rig.event(told))
+    go.set()
+    rig.rest()
+    rig.clock.move(3_600)
+    rig.mercury.stores.archive.end_idle(1_800_000)
+    rig.seen.facts["later_sends"] = len(rig.replies("TEAM")) - sent
+
+
+def other_spaces(rig: Rig, told: dict[str, Any]) -> None:
+    """What is recapped in a DM stays out of the space's first prompt."""
+    run_seq(rig, told)
+    recaps = rig.rows("SELECT coalesce(recap, '') FROM conversations WHERE owner LIKE 'space:%'")
+    rig.seen.facts["recaps"] = str(recaps) + json.dumps(rig.model.requests[-1])
+
+
+def twin(rig: Rig, told: dict[str, Any]) -> None:
+    """Somebody takes another's name and address."""
+    rig.tell(f"my note says {CANARY}")
+    rig.chat.log.clear()
+    change, ask = told["steps"]
+    query = json.dumps({"query": f"note says {CANARY[:6]}"})
+    rig.model.requests.clear()
+    rig.model.script = [fake.call("archive_search", query), fake.echo]
+    run_event(rig, {**ask, **{name: change[name] for name in ("email", "displayName")}})
+    rig.seen.bodies.append(rig.prompts())
+
+
+def corrupt(rig: Rig, told: dict[str, Any]) -> None:
+    """The archive's file is damaged in the middle, under a Mercury that runs."""
+    for n in range(20):
+        rig.web.person("alice").say(f"message {n} " + "x" * 2_000)
+    rig.mercury.stores.database.close()
+    path = rig.settings.archive_path
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    whole = path.read_bytes()
+    damaged = whole[:8_192] + b"\xa5" * (len(whole) - 16_384) + whole[-8_192:]
+    path.write_bytes(damaged)
+    rig.post(rig.event({"text": "hi"}))
+    assert rig.seen.statuses == [503]
+    rig.seen.facts["ready"] = rig.web.request("GET", "/readyz").status_code
+    rig.seen.facts["alert"] = any('"severity": "ERROR"' in line for line in rig.log)
+    assert rig.web.request("GET", "/healthz").status_code == 200
+    assert path.read_bytes() == damaged
+
+
+def hangs(rig: Rig, told: dict[str, Any]) -> None:
+    """A tool never returns; its turn ends at the deadline and others do not notice."""
+    rig.model.script = lambda request: (
+        fake.call("hang", "{}")
+        if request["messages"][-1]["content"] == "hang"
+        else fake.echo(request)
+    )
+    rig.post(rig.event({"text": "hang"}))
+    rig.model.wait_for(1)
+    rig.post(rig.event({"text": "beside", "in": "DM_BOB", "from": "bob"}))
+    until(lambda: rig.replies("DM_BOB"), 20, "the answer beside")
+    rig.seen.facts["other_turns"] = "waited" if rig.replies("DM_ALICE") else "unaffected"
+    rig.rest()
+    rig.seen.facts["turn_deadline"] = rig.replies("DM_ALICE") == [words.TOOK_TOO_LONG]
+
+
+# -- rows that need more, or less, than a Mercury in this process --------------------------------
+
+
+def compaction(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """A long history is compacted by a summariser that obeys what it reads."""
+    rule = told["early_rule"]
+
+    class Obeys:
+        def summarise(self, messages: Sequence[Message]) -> list[Line]:
+            first = messages[0]
+            if any(told["plus"] in message.text for message in messages):
+                return []
+            kind: Any = "rule" if rule in first.text else "said"
+            return [Line(kind, first.text[:200], (first.id,), first.at)]
+
+    model = Scripted(obliging)
+    settings = load({"MERCURY_DATA": str(folder / "data")}, None)
+    mercury = build(settings, model=model, summariser=Obeys(), tools=[TOOL], clock=HandClock())
+    mercury.start()
+    try:
+        alice = Web(mercury).person("alice")
+        alice.say(rule)
+        alice.say("publish it")
+        before = mercury.stores.confirmations.waiting("http:alice")
+        system = model.prompts[-1][0]["content"]
+        for n in range(told["chars"] // 3_500 + 2):
+            alice.say(f"{told['plus'] if n == 9 else ''} {n} " + "words " * 580)
+        found = mercury.stores.archive.conversation(None, _only(mercury.stores.archive))
+        until(lambda: _compacted(mercury.stores.archive, found.id), 20, "the compaction")
+        alice.say("and now?")
+        now = model.prompts[-1][0]["content"]
+        assert len(json.dumps(model.prompts[-1])) < 45_000
+        assert now.startswith(system)
+        assert PERSONA in now
+        assert RULES in now
+        (line,) = [x for x in now.split("\n") if x.startswith("> ") and " rule: " in x]
+        assert line.endswith(f" rule: {rule}")
+        assert mercury.stores.confirmations.waiting("http:alice") == before
+        assert len(before) == 1
+        seen.facts["after_compaction"] = "unchanged"
+    finally:
+        mercury.engine.drain(1.0)
+        mercury.close()
+
+
+def _only(archive: Any) -> str:
+    (one,) = archive.conversations(None).items
+    return str(one.id)
+
+
+def _compacted(archive: Any, id_: str) -> bool:
+    return int(archive.conversation(None, id_).compacted_through) > 0
+
+
+class Counting:
+    """A model that answers at once and counts how many ask it together."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.together = self.most = 0
+
+    def stream(self, prompt: Prompt, tools: Sequence[ToolSpec], stop: Stop) -> Iterator[Piece]:
+        with self._lock:
+            self.together += 1
+            self.most = max(self.most, self.together)
+        yield Text("ok")
+        with self._lock:
+            self.together -= 1
+
+
+def backlog(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """A start with ten thousand turns that an earlier process left."""
+    settings = load({"MERCURY_DATA": str(folder / "data")}, None)
+    earlier = build(settings, model=Scripted("never"))
+    earlier.start()
+    earlier.engine.drain(0.0)
+
+    def leave(n: int) -> None:
+        earlier.stores.turns.accept(
+            Incoming(event=f"e{n}", channel="http", person=f"http:p{n % 500}",
+                     owner=f"person:http:p{n % 500}", kind="http", space=None, name="p",
+                     text=f"message {n}", conversation=f"c{n % 7}")
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(leave, range(10_000)))
+    earlier.close()
+    model = Counting()
+    mercury = build(settings, model=model)
+    begun = time.monotonic()
+    try:
+        mercury.start()
+        web = Web(mercury)
+        until(lambda: web.request("GET", "/readyz").status_code == 200, 20, "a ready server")
+        seen.facts["ready_s"] = time.monotonic() - begun
+        left = mercury.stores.turns.counts()
+        web.person("alice").say("I am new")
+        assert sum(left.values()) > 0
+        still = sum(mercury.stores.turns.counts().values())
+        seen.facts["order"] = "new messages are not starved" if still else "the new one was last"
+        seen.facts["rate_limited"] = model.most <= 256
+    finally:
+        mercury.engine.drain(1.0)
+        mercury.close()
+
+
+def kills(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """A few kills; `make chaos` does the thousand."""
+    failures = [x for trial in chaos.kills(folder, kills=4, seed=SEED) for x in trial.failures]
+    assert failures == []
+    seen.facts.update(lost_acked=0, replies_shown_twice=0, history_dups=0, drained_s=0)
+
+
+def jumps(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """The clock jumps by days in both directions."""
+    assert chaos.clock_jumps(folder, seed=SEED).failures == []
+    seen.facts.update(recaps_max_per_conversation=1, crashes=0)
+
+
+def races(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """A few races of a sweep with a message; `make chaos` does the two hundred."""
+    assert chaos.idle_races(folder, rounds=20, seed=SEED).failures == []
+    seen.facts.update(recaps=1, lost=0)
+
+
+def killed(folder: Path, told: dict[str, Any], seen: Seen) -> None:
+    """The worker dies while it answers a DM, the last message before having been the space's."""
+    with World(folder, "addon") as world:
+        rig = Rig(folder, "addon", ExitStack())
+        world.post(rig.event({"text": "hi", "in": "TEAM"}))
+        world.answers(1)
+        died = threading.Event()
+
+        def script(request: dict[str, Any]) -> fake.Reply:
+            if CANARY in json.dumps(request) and not died.is_set():
+                died.set()
+                world.served.kill_worker()
+            return fake.echo(request)
+
+        world.model.script = script
+        world.post(rig.event(told["while"]))
+        world.answers(2, 60)
+        world.idle()
+        assert died.is_set()
+        shown = {m.space: m.text for m in world.chat.shown}
+        assert shown["spaces/DMALICE"] == f"You said: {told['while']['text']}"
+        seen.facts["TEAM"] = shown["spaces/TEAM"]
+        sent = [r for r in world.chat.log if "spaces/TEAM" in r.path]
+        seen.facts["TEAM"] += json.dumps([r.body for r in sent])
+
+
+def raw(world: World, told: dict[str, Any], seen: Seen) -> None:
+    """Bytes on a socket."""
+    known = {"$CHAT": "/chat/events", "$VALID": world.signer.addon(),
+             "$REBUILD": "/api/conversations/x/open"}  # fmt: skip
+    answer = spoken(world.served.port, replaced(told["bytes"], known).encode())
+    found = re.findall(rb"HTTP/1\.[01] (\d{3}) ", answer)
+    seen.statuses.append(int(found[0]))
+    seen.facts["requests_seen"] = len(found)
+
+
+def spoken(port: int, sent: bytes) -> bytes:
+    """Whatever is answered to those bytes until the connection ends."""
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        with suppress(OSError):  # it may have answered and closed before the end
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65_536):
+                answer += piece
+        return answer
+
+
+def bomb(world: World, told: dict[str, Any], seen: Seen) -> None:
+    """A gibibyte in a mebibyte."""
+    world.post(event("addon", "warm", "w1"))
+    world.idle()
+    process = psutil.Process(world.served.worker())
+    before = process.memory_info().rss
+    body = gzip.compress(b"\0" * 2**20) * told["gen"]["gzip_bomb_mb"]
+    head = (
+        f"POST /chat/events HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+        f"Authorization: Bearer {world.signer.addon()}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    seen.statuses.append(int(spoken(world.served.port, head.encode() + body)[9:12]))
+    seen.facts["rss_growth_mb"] = (process.memory_info().rss - before) / 2**20
+
+
+def long_answer(world: World, told: dict[str, Any], seen: Seen) -> None:
+    """An answer of fifty megabytes, measured at its peak."""
+    world.post(event("addon", "warm", "w2"))
+    world.idle()
+    shown = len(world.chat.shown)
+    worker = world.served.worker()
+    before = psutil.Process(worker).memory_info().rss
+    world.model.script = [fake.huge(50_000_000)]
+    world.post(event("addon", "hi", "long"))
+    world.idle()
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{worker}/status").read_text())
+    assert peak is not None
+    seen.facts["rss_growth_mb"] = int(peak[1]) / 1024 - before / 2**20
+    seen.facts["shown"] = [message.text for message in world.chat.shown[shown:]]
+    world.model.script = fake.echo
+
+
+def argument(rig: Rig, told: dict[str, Any]) -> None:
+    """An id with a line break and an option in it."""
+    result = mfw("archive", "list", "--person", told["argv"][-1], code=2)
+    rig.seen.facts["exit_nonzero"] = result.exit_code != 0
+
+
+def terminal(rig: Rig, told: dict[str, Any]) -> None:
+    """What is stored, whoever put it there, is shown on a terminal."""
+    value = told["put"]["value"]
+    rig.tell("plain")
+    rig.mercury.stores.database.write(
+        lambda tx: tx.run("UPDATE messages SET text = ?, name = ?", value, value)
+    )
+    id_ = _only(rig.mercury.stores.archive)
+    shown = [
+        on_terminal("archive", "read", id_)[0],
+        on_terminal("archive", "read", id_, "--json")[0],
+    ]
+    assert all("pwned" in one for one in shown)
+    rig.seen.facts["stdout"] = re.sub(r"\x1b\[[01]m", "", "".join(shown))
+
+
+Special = Callable[[Rig, dict[str, Any]], None]
+SPECIAL: dict[str, Special] = {
+    "auth-11": certificates_away, "auth-12": forwarded, "auth-15": rotated, "auth-16": skewed,
+    "parse-18": content_type, "deliv-08": removed, "scope-04": other_spaces, "scope-13": twin,
+    "disk-12": corrupt, "proc-09": hangs, "cli-03": argument, "cli-04": terminal,
+}  # fmt: skip
+"""One of a kind, on a Mercury in this process."""
+KINDS: dict[str, Special] = {
+    "http": run_http, "event": run_event, "seq": run_seq, "parallel": run_parallel,
+    "fault": run_fault, "model": run_reply, "tool": run_tool, "tool_result": run_tool_result,
+}  # fmt: skip
+ALONE: dict[str, Callable[[Path, dict[str, Any], Seen], None]] = {
+    "inj-10": compaction, "proc-01": kills, "proc-04": jumps, "proc-06": races,
+    "proc-07": backlog, "scope-15": killed,
+}  # fmt: skip
+"""Rows that make what they need themselves."""
+SERVED: dict[str, Callable[[World, dict[str, Any], Seen], None]] = {
+    "parse-14": raw, "parse-15": raw, "parse-17": bomb, "model-08": long_answer,
+}  # fmt: skip
+"""Rows that need a socket or a process of its own."""
+
+
+def run(rig: Rig, row: dict[str, Any]) -> None:
+    """Runs a row of the first two tables."""
+    told = row["input"]
+    if row["id"] in SPECIAL:
+        SPECIAL[row["id"]](rig, told)
+    elif told["k"] == "fault" and told["on"] == "model":
+        run_model(rig, told)
+    else:
+        KINDS[told["k"]](rig, told)
+
+
+def parts(id_: str, stop: threading.Event) -> dict[str, Any]:
+    """What a row's Mercury has beside the usual; `stop` ends what hangs."""
+
+    def hang(context: Context, given: Nothing) -> dict[str, Any]:
+        stop.wait(60)
+        return {}
+
+    if id_ == "proc-09":
+        tools = [Tool("hang", "Hangs.", Nothing, "reads", hang)]
+        return {"tools": tools, "settings": {"turn_timeout_s": 2.0}}
+    if id_ == "inj-15":
+        return {"tools": [Tool("trouble", "Says a lot.", Nothing, "reads", huge)]}
+    return {"silence_s": 0.1} if id_ == "model-04" else {}
