@@ -50,7 +50,10 @@ def _name(_: click.Context, option: click.Parameter, value: str | None) -> str |
     "--user", callback=_name, help="Speak as cli:USER; without it, as whoever is logged in."
 )
 def command(text: str | None, conversation: str, user: str | None) -> None:
-    """Talk to Mercury; with TEXT it answers once, else until end of input."""
+    """Talk to Mercury in the terminal.
+
+    With TEXT it answers once, else until the end of input.
+    """
     from bot import logs
     from bot.settings import load
 
