@@ -28,7 +28,7 @@ from memory.conversation import History
 from memory.errors import Fenced, StoreDown
 from memory.histories import Histories
 from memory.processes import Processes
-from memory.turns import Answer, Part, Suspect, Turn, Turns, Work
+from memory.turns import Accepted, Answer, Incoming, Part, Suspect, Turn, Turns, Work
 
 log = logging.getLogger(__name__)
 
@@ -216,15 +216,45 @@ class Engine:
 
     # -- which key runs where ---------------------------------------------------------------
 
+    def accept(self, incoming: Incoming) -> Accepted:
+        """Stores a message and begins with its turn, in one transaction where a thread is free.
+
+        Raises:
+            Mismatch, NotFound, Conflict, StoreDown: as `Turns.accept`; nothing was stored.
+        """
+        chat = incoming.channel == "chat"
+        reserved: list[str] = []
+
+        def may_take(key: str) -> bool:
+            if key not in reserved and self._keys.reserve(key, chat):
+                reserved.append(key)
+            return key in reserved
+
+        taken: Work | None = None
+        try:
+            accepted, taken = self._turns.accept_and_take(incoming, self.process, may_take)
+            if accepted.new:
+                self._attempts.step("accepted")
+                self.streams.open(accepted.turn)
+        finally:
+            for key in reserved:
+                if taken is None:
+                    self._keys.give_back(key, chat)
+                else:
+                    self._keys.begin(key, chat, taken)
+        if accepted.new and taken is None:
+            self.notify(accepted.key, chat)
+        return accepted
+
     def notify(self, key: str, chat: bool) -> None:
         """Says that something waits under a key."""
         self._keys.notify(key, chat)
 
-    def _work_off(self, key: str) -> None:
+    def _work_off(self, key: str, taken: Work | None) -> None:
         """The edge of the pool: whatever goes wrong under a key stays under that key."""
         try:
             with self._quiet.together():
-                work = self._work_through(self._turns.take(key, self.process))
+                work = self._work_through(taken or self._turns.take(key, self.process))
             if isinstance(work, Suspect):
                 with self._quiet.alone():
                     self._work_through(self._turns.take(key, self.process, alone=True))

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from memory.turns import Work
+
 POOL = 256
 CHAT_SHARE = POOL * 3 // 4
 FOUND_SHARE = POOL // 2
@@ -24,11 +26,12 @@ class KeyPool:
     """Runs `work` for keys.
 
     Args:
-        work: works off what waits under a key; handles its own errors.
+        work: works off what waits under a key, and first what was taken of it already; handles
+            its own errors.
         more: called when there is room again for what was found waiting.
     """
 
-    def __init__(self, work: Callable[[str], None], more: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[str, Work | None], None], more: Callable[[], None]) -> None:
         self._work = work
         self._more = more
         self._pool = ThreadPoolExecutor(POOL, thread_name_prefix="turn")
@@ -44,6 +47,29 @@ class KeyPool:
         """Says that something waits under a key."""
         with self._lock:
             self._take(key, chat)
+
+    def reserve(self, key: str, chat: bool) -> bool:
+        """Keeps a thread for a key that nobody works on, until `begin` or `give_back`.
+
+        Returns False when there is none, or the key is being worked on.
+        """
+        with self._lock:
+            full = len(self._keys) >= POOL or (chat and self._chat_running >= CHAT_SHARE)
+            if self._ending or full or key in self._keys:
+                return False
+            self._keys[key] = False
+            self._chat_running += chat
+            return True
+
+    def begin(self, key: str, chat: bool, taken: Work | None) -> None:
+        """Works on a reserved key, of which the first piece may have been taken already."""
+        with self._lock:
+            if not self._ending:
+                self._pool.submit(self._run, key, chat, taken)
+
+    def give_back(self, key: str, chat: bool) -> None:
+        """Ends a reservation from which nothing came."""
+        self._goes_on(key, chat)
 
     def offer(self, keys: Iterable[tuple[str, bool]]) -> None:
         """Takes as many keys that were found waiting (with whether they are Chat's) as fit."""
@@ -93,11 +119,11 @@ class KeyPool:
         self._chat_running += chat
         self._pool.submit(self._run, key, chat)
 
-    def _run(self, key: str, chat: bool) -> None:
+    def _run(self, key: str, chat: bool, taken: Work | None = None) -> None:
         goes_on = True
         while goes_on:
-            self._work(key)
-            goes_on = self._goes_on(key, chat)
+            self._work(key, taken)
+            taken, goes_on = None, self._goes_on(key, chat)
 
     def _goes_on(self, key: str, chat: bool) -> bool:
         """Whether somebody spoke of the key meanwhile; else its place goes to the next one."""

@@ -18,7 +18,7 @@ COMMANDS = {
     "config": "Show the settings in force.",
     "conversation": "List, show, end and rebuild conversations.",
     "migrate": "Bring the archive to this version's schema.",
-    "serve": "Serve Google Chat, HTTP and the rest.",
+    "serve": "Serve Google Chat and HTTP until told to end.",
     "status": "Say what each memory rests on and what waits.",
     "token": "Make, list and revoke bearer tokens.",
     "turn": "List, retry and dismiss turns that were set aside.",

@@ -8,6 +8,7 @@ that was overtaken can do no harm. Knows rows and states, nothing of models or c
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -195,6 +196,27 @@ class Turns:
             StoreDown: nothing was stored.
         """
         return self._database.write(lambda tx: self._accept(tx, incoming))
+
+    def accept_and_take(
+        self, incoming: Incoming, process: str, may_take: Callable[[str], bool]
+    ) -> tuple[Accepted, Work | None]:
+        """As `accept`, and takes the new turn's key in the same transaction where it may.
+
+        Args:
+            may_take: whether this process is to work on a key now; asked before anybody else
+                can see the turn, perhaps more than once.
+
+        Raises as `accept`. The work is None where the turn has to wait.
+        """
+
+        def run(tx: Tx) -> tuple[Accepted, Work | None]:
+            accepted = self._accept(tx, incoming)
+            if not accepted.new or not may_take(accepted.key):
+                return accepted, None
+            work = self._take(tx, accepted.key, process, alone=False)
+            return accepted, work if isinstance(work, Work) else None
+
+        return self._database.write(run)
 
     def _accept(self, tx: Tx, incoming: Incoming) -> Accepted:
         known = tx.row("SELECT turn, hash FROM events WHERE id = ?", incoming.event)
@@ -453,9 +475,7 @@ class Turns:
         for call in answer.tools:
             store_call(tx, turn.id, turn.attempts, call, now)
         stored = self._say(tx, turn, work.next_part, answer.text, answer.tools, now)
-        row = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn.id)
-        first = int(str(row[0])) if row and answer.parts else 0
-        for n, part in enumerate(answer.parts, first):
+        for n, part in enumerate(answer.parts, _parts_out(tx, turn) if answer.parts else 0):
             tx.run(
                 "INSERT INTO deliveries (turn, part, message, text, state, at)"
                 " VALUES (?, ?, ?, ?, 'waiting', ?)",
@@ -706,7 +726,10 @@ class Turns:
     def count_running(self) -> int:
         """How many turns run here or elsewhere, or did when their process died."""
         row = self._database.read(
-            lambda tx: tx.row("SELECT count(*) FROM turns WHERE state = 'running'")
+            lambda tx: tx.row(
+                "SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')"
+                " AND state = 'running'"  # the first half names the index that has them
+            )
         )
         assert row is not None
         return int(str(row[0]))
@@ -731,6 +754,11 @@ def _hold(tx: Tx, work: Work) -> None:
 
 def _release(tx: Tx, work: Work) -> None:
     tx.run("UPDATE keys SET holder = NULL WHERE key = ? AND fence = ?", work.turn.key, work.fence)
+
+
+def _parts_out(tx: Tx, turn: Turn) -> int:
+    row = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn.id)
+    return int(str(row[0])) if row else 0
 
 
 def _next_part(tx: Tx, turn: Turn) -> int:

@@ -28,7 +28,6 @@ from bot.http.query import allow
 from bot.mercury import Mercury
 from bot.scope import Scope
 from bot.streams import Event
-from bot.trials import stop_at
 from memory.errors import Conflict, Mismatch, NotFound, StoreDown
 from memory.records import Message
 from memory.text import mend
@@ -159,7 +158,7 @@ class _Turns:
 
     def _accept(self, incoming: Incoming) -> Accepted:
         try:
-            accepted = self._turns.accept(incoming)
+            return self._engine.accept(incoming)
         except Mismatch:
             raise Problem(
                 422, "idempotency_mismatch", "this Idempotency-Key came with another body before"
@@ -172,11 +171,6 @@ class _Turns:
             raise Problem(
                 503, "not_stored", "the message could not be stored", headers=RETRY_AFTER
             ) from None
-        if accepted.new:
-            stop_at("accepted")
-            self._streams.open(accepted.turn)
-            self._engine.notify(accepted.key, chat=False)
-        return accepted
 
     def _typed_code(
         self, scope: Scope, conversation: str | None, typed: TypedCode, streaming: bool
