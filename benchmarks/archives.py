@@ -55,8 +55,8 @@ class Words:
 
 def words() -> Words:
     """20,000 words made of syllables, with Zipf's frequencies."""
-    starts, ends = "b d f g k l m n p r s t v w".split(), "a e i o u an er il on us".split()
-    syllables = [start + end for start in starts for end in ends]
+    ends = ("a", "e", "i", "o", "u", "an", "er", "il", "on", "us")
+    syllables = [start + end for start in "bdfgklmnprstvw" for end in ends]
     made = [syllables[n % 140] + syllables[(n // 140 + 7 * n) % 140] + (
         syllables[(n * 31) % 140] if n >= 1_000 else "") for n in range(2 * WORDS)]  # fmt: skip
     vocabulary = list(dict.fromkeys(made))[:WORDS]
@@ -80,7 +80,7 @@ def make(path: Path, messages: int) -> list[str]:
     migrate(database)
     database.close()
     connection = apsw.Connection(str(path))
-    for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-400000", "locking_mode=EXCLUSIVE"):
+    for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-400000"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     names = [f"cv_{n:06d}" for n in range(messages // CONVERSATION)]
     connection.execute("BEGIN")
@@ -176,10 +176,7 @@ def _insert(connection: apsw.Connection, rows: list[_Row]) -> None:
     )  # fmt: skip
     connection.executemany(
         "INSERT INTO message_terms (rowid, terms) VALUES (?, ?)",
-        (
-            (row.n, terms.scoped(terms.tokens(row.text), terms.scope_key(row.owner)))
-            for row in rows
-        ),
+        ((row.n, terms.scoped(terms.tokens(row.text), terms.scope_key(row.owner))) for row in rows),
     )
     questions = [row for row in rows if row.part == 0]
     connection.executemany(

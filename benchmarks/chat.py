@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, Sizes, at_most, percentile
-from benchmarks.load import request
+from benchmarks.load import Result, request
 from benchmarks.server import Server
 from tests.fakes.chat_server import ChatServer
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
@@ -21,7 +21,7 @@ MILLI = 1e3
 def measure(sizes: Sizes) -> Iterator[Figure]:
     """The route's p99 beside that of an empty route with one durable row, at the same pace."""
     folder = sizes.new_folder("chat")
-    rounds, count = sizes.of(5, 3), sizes.of(400, 120)
+    rounds, count = sizes.of(7, 3), sizes.of(300, 80)
     with ChatServer() as chat:
         env = {
             "GOOGLE_CHAT_FORMAT": "addon", "GOOGLE_CHAT_PROJECT_NUMBER": PROJECT,
@@ -32,23 +32,22 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
         with Server(folder, env) as server:
             signer = Signer()
             server.load([[_event(signer, "w", n) for n in range(10)]], 0.1)
-            pairs = []
+            pairs, answered = [], _answered(chat, 10)
             for round_ in range(rounds):
                 base = [request("POST", "/bench/insert")] * count
                 empty = server.load([base], PACE_S)
                 events = [_event(signer, f"r{round_}x", n) for n in range(count)]
                 result = server.load([events], PACE_S)
-                pairs.append(
-                    (
-                        percentile(result.latencies_s, 0.99) * MILLI,
-                        percentile(empty.latencies_s, 0.99) * MILLI,
-                    )
-                )
-            answered = _answered(chat, 10 + rounds * count)
+                answered = _answered(chat, 10 + (round_ + 1) * count)
+                pairs.append((_p99(result) * MILLI, _p99(empty) * MILLI))
     yield at_most(
         "Chat route: p99 to empty route + insert", pairs, 6.0, "ms",
         f"{1 / PACE_S:g} events/s, {answered} delivered",
     )  # fmt: skip
+
+
+def _p99(result: Result) -> float:
+    return percentile(result.latencies_s, 0.99)
 
 
 def _event(signer: Signer, name: str, n: int) -> str:

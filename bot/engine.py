@@ -238,11 +238,8 @@ class Engine:
                 self.streams.open(accepted.turn)
         finally:
             for key in reserved:
-                if taken is None:
-                    self._keys.give_back(key, chat)
-                else:
-                    self._keys.begin(key, chat, taken)
-        if accepted.new and taken is None:
+                self._keys.begin(key, chat, taken)
+        if accepted.new and not reserved:
             self.notify(accepted.key, chat)
         return accepted
 

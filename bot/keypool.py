@@ -49,7 +49,7 @@ class KeyPool:
             self._take(key, chat)
 
     def reserve(self, key: str, chat: bool) -> bool:
-        """Keeps a thread for a key that nobody works on, until `begin` or `give_back`.
+        """Keeps a thread for a key that nobody works on; `begin` has to follow.
 
         Returns False when there is none, or the key is being worked on.
         """
@@ -62,14 +62,10 @@ class KeyPool:
             return True
 
     def begin(self, key: str, chat: bool, taken: Work | None) -> None:
-        """Works on a reserved key, of which the first piece may have been taken already."""
+        """Works on a reserved key, of which a first piece may have been taken already."""
         with self._lock:
             if not self._ending:
                 self._pool.submit(self._run, key, chat, taken)
-
-    def give_back(self, key: str, chat: bool) -> None:
-        """Ends a reservation from which nothing came."""
-        self._goes_on(key, chat)
 
     def offer(self, keys: Iterable[tuple[str, bool]]) -> None:
         """Takes as many keys that were found waiting (with whether they are Chat's) as fit."""

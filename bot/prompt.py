@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from bot.scope import Scope
 from memory.conversation import History, calls_as_messages, size_of
 from memory.records import Line, Message, ToolCall
 from memory.text import clean_for_model
+
+DAY_MS = 86_400_000
 
 PERSONA = (
     "You are Mercury, an assistant with memory. You answer plainly, briefly and truthfully, in "
@@ -113,5 +116,11 @@ def _sections(persona: str, scope: Scope, history: History, now: int, left_out: 
 
 
 def _line(line: Line) -> str:
-    day = datetime.fromtimestamp(line.at / 1000, UTC)
-    return f"> {day:%Y-%m-%d} {line.kind}: {' '.join(clean_for_model(line.text).split())}"
+    text = " ".join(clean_for_model(line.text).split())
+    return f"> {_day(line.at // DAY_MS)} {line.kind}: {text}"
+
+
+@lru_cache(maxsize=1_000)
+def _day(number: int) -> str:
+    """The date of a day since the epoch; lines of one day are many, and dates are slow to write."""
+    return f"{datetime.fromtimestamp(number * DAY_MS / 1000, UTC):%Y-%m-%d}"

@@ -3,7 +3,8 @@
 Every connection is opened by one function, so that the server and `mfw` beside it keep the same
 rules: WAL, `synchronous=FULL`, `secure_delete`, a busy timeout, and BEGIN IMMEDIATE for whatever
 writes. Writers of one process that arrive together share one commit, and so one fsync: whoever
-gets the connection runs what the others have queued, each within a savepoint of its own.
+gets the connection runs what the others have queued. Where one of them fails they are run anew,
+each within a savepoint of its own.
 
 SQLite 3.7.0 to 3.51.2 can corrupt a WAL database that several connections use
 (https://sqlite.org/wal.html, "The WAL-Reset Bug"); such a library is refused.
@@ -223,26 +224,40 @@ class SqliteDatabase:
             for job in batch:
                 job.done = True
 
-    @staticmethod
-    def _run_jobs(connection: apsw.Connection, batch: list[_Job[object]]) -> bool:
+    def _run_jobs(self, connection: apsw.Connection, batch: list[_Job[object]]) -> bool:
+        """Runs a batch in the open transaction; returns whether anything of it is to be kept."""
         tx = _SqliteTx(connection)
-        alone = len(batch) == 1
+        try:
+            for job in batch:
+                job.result = job.work(tx)
+        except (*_DAMAGE, *_AWAY):
+            raise
+        except BaseException as error:  # noqa: BLE001  # handed to the thread it belongs to
+            if len(batch) == 1:
+                batch[0].error = error
+                return False
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            return self._run_apart(connection, batch)
+        return True
+
+    @staticmethod
+    def _run_apart(connection: apsw.Connection, batch: list[_Job[object]]) -> bool:
+        """Runs a batch anew, of which some fail, so that the others are kept."""
+        tx = _SqliteTx(connection)
         kept = False
         for job in batch:
-            if not alone:
-                connection.execute("SAVEPOINT job")
+            connection.execute("SAVEPOINT job")
             try:
                 job.result = job.work(tx)
             except (*_DAMAGE, *_AWAY):
                 raise
             except BaseException as error:  # noqa: BLE001  # handed to the thread it belongs to
                 job.error = error
-                if not alone:
-                    connection.execute("ROLLBACK TO job")
+                connection.execute("ROLLBACK TO job")
             else:
                 kept = True
-            if not alone:
-                connection.execute("RELEASE job")
+            connection.execute("RELEASE job")
         return kept
 
     def _open_writer(self) -> apsw.Connection:
@@ -276,7 +291,7 @@ class SqliteDatabase:
         connection = apsw.Connection(str(self.path), flags=flags)
         try:
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            # Without it a statement on a table with a partial index is compiled anew for each value.
+            # Else a statement on a table with a partial index is compiled anew for each value.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in (
                 "journal_mode=WAL",

@@ -20,7 +20,7 @@ from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
 from tests.fakes.model_server import ModelServer
 from tests.served import until
 from tests.shared import load as fixture
-from tests.web import Web
+from tests.web import Web, close_chat
 from tests.world import with_text
 
 KEY = "sk-the-model-s-own-key"
@@ -81,6 +81,7 @@ class Rig:
 
     def end(self) -> None:
         self.mercury.engine.drain(2.0)
+        close_chat(self.mercury)
         self.mercury.close()
 
     def _listen(self) -> None:

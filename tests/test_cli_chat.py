@@ -22,6 +22,7 @@ from bot.serve import ServeLock
 from bot.settings import Settings
 from cli.main import main
 from tests.models import Echo, Scripted, calls
+from tests.served import until
 from tests.test_http_turns import Make
 from tests.test_turn import note_tool
 from tests.web import Paced, Web
@@ -145,8 +146,7 @@ def test_a_server_that_ends_in_the_middle_is_5(make: Make, monkeypatch: pytest.M
     with serving(Web(mercury, KEY)):
 
         def end() -> None:
-            while not model.asked:
-                threading.Event().wait(0.01)
+            until(lambda: model.asked, what="the model's request")
             mercury.engine.drain(0.05)
 
         ending = threading.Thread(target=end)

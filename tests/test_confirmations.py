@@ -31,7 +31,7 @@ from tests.fakes.chat_server import ChatServer
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
 from tests.models import Scripted, calls
 from tests.served import until
-from tests.web import Person, Web
+from tests.web import Person, Web, close_chat
 from tests.world import event
 
 Make = Callable[..., Mercury]
@@ -76,14 +76,19 @@ def press() -> Press:
 
 
 @pytest.fixture
-def meet(make: Make, press: Press) -> Callable[..., Web]:
+def meet(make: Make, press: Press) -> Iterator[Callable[..., Web]]:
     """A Mercury whose model asks to publish whenever it is told to, and else says ok."""
+    made: list[Mercury] = []
 
     def one(settings: Settings | None = None, **given: Any) -> Web:
         given.setdefault("model", Scripted(obliging))
-        return Web(make(settings, tools=[TOOL], actions={"publish": press}, **given))
+        made.append(make(settings, tools=[TOOL], actions={"publish": press}, **given))
+        return Web(made[-1])
 
-    return one
+    yield one
+    for mercury in made:
+        mercury.engine.drain(2.0)
+        close_chat(mercury)
 
 
 def obliging(prompt: Any, stop: Any) -> Any:

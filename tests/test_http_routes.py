@@ -21,7 +21,7 @@ from memory.ids import random_id
 from memory.turns import Incoming
 from tests.clock import HandClock
 from tests.models import Echo
-from tests.web import Web
+from tests.web import Web, lose_archive
 
 Make = Callable[..., Mercury]
 PROBLEM = "application/problem+json"
@@ -257,19 +257,16 @@ def test_what_ends_is_alive_and_not_ready(web: Web) -> None:
 def test_a_damaged_archive_is_not_ready_and_every_route_is_503(web: Web) -> None:
     alice = web.person("alice")
     alice.say("hi")
-    web.mercury.stores.database.close()
-    path = web.mercury.settings.archive_path
-    path.write_bytes(b"\xa5" * 16_384)
-    for ending in ("-wal", "-shm"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+    lose_archive(web.mercury)
     assert web.request("GET", "/healthz").status_code == 200
-    assert web.request("GET", "/readyz").status_code == 503
+    unready = web.request("GET", "/readyz")
+    assert unready.status_code == 503
+    assert "archive.db" not in unready.get_data(as_text=True)
     for method, route in ROUTES:
         response = alice.request(method, route)
         assert (response.status_code, response.content_type) == (503, PROBLEM), route
         assert int(response.headers["Retry-After"]) > 0
         assert "archive.db" not in response.get_data(as_text=True)
-    assert path.read_bytes() == b"\xa5" * 16_384
 
 
 # -- who ----------------------------------------------------------------------------------------
@@ -593,7 +590,7 @@ def test_no_answer_is_html_and_no_text_of_anybody_is_logged(
     alice.get("/api/archive/search?q=CANARY-in-a-query")
     alice.post("/api/turn", {"text": "x", "CANARY-in-a-field": 1})
     alice.get("/api/conversations/CANARY-in-an-id/messages")
-    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
+    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "TRACE"):
         for _, path in ROUTES:
             response = alice.request(method, path)
             assert "html" not in response.content_type, (method, path)

@@ -11,6 +11,7 @@ from typing import Any
 
 from werkzeug.test import TestResponse
 
+from bot.chat.deliver import ChatDelivery
 from bot.http.app import flask_app
 from bot.http.gate import Gate
 from bot.mercury import Mercury
@@ -126,6 +127,18 @@ class Stream:
         self.response.close()
 
 
+def close_chat(mercury: Mercury) -> None:
+    """Closes the connections to Google Chat that a Mercury keeps open."""
+    for delivery in mercury.chat.values():
+        assert isinstance(delivery, ChatDelivery)
+        delivery._api.close()
+
+
+def lose_archive(mercury: Mercury) -> None:
+    """The archive is as one that was found damaged: every call of it fails from now on."""
+    mercury.stores.database.__dict__["_damage"] = f"{mercury.settings.archive_path} is damaged"
+
+
 def read_events(pieces: Iterable[bytes]) -> Iterator[Event]:
     """The events in a stream's bytes, however they are cut."""
     rest = ""
@@ -151,13 +164,13 @@ class Paced:
     """A model that gives its pieces one by one, each when it is let.
 
     Args:
-        script: the pieces of each answer; the last answer is given for ever. `None` in the
-            place of a piece waits for a permit.
+        script: the pieces of each answer; the last answer is given for ever. In the place of a
+            piece, `None` waits for a permit and an exception is raised.
     """
 
     name = "paced"
 
-    def __init__(self, *script: Sequence[Piece | None]) -> None:
+    def __init__(self, *script: Sequence[Piece | Exception | None]) -> None:
         self._script = list(script)
         self._permits = threading.Semaphore(0)
         self.asked = 0
@@ -169,6 +182,8 @@ class Paced:
     def stream(self, prompt: Prompt, tools: Sequence[ToolSpec], stop: Stop) -> Iterator[Piece]:
         self.asked += 1
         for piece in self._script.pop(0) if len(self._script) > 1 else self._script[0]:
+            if isinstance(piece, Exception):
+                raise piece
             if piece is not None:
                 yield piece
                 continue

@@ -22,6 +22,7 @@ def flask_app(mercury: Mercury, local_key: str = "") -> Flask:
     """
     app = Flask("mercury", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = BODY_BYTES
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # its answer says that it is HTML
     app.extensions["mercury"] = mercury
     gate = app.extensions["mercury.gate"] = Gate()
     authenticate = authenticator(mercury.stores.tokens, local_key)

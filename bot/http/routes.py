@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any, Literal
 
 from flask import Blueprint, Response, request
@@ -18,6 +19,8 @@ from bot.mercury import Mercury
 from bot.settling import Expired
 from memory.errors import Conflict, NotFound
 from memory.text import mend
+
+log = logging.getLogger(__name__)
 
 
 class TitleBody(BaseModel):
@@ -49,7 +52,9 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     def readyz() -> Response:
         why = mercury.not_ready()
         if why:
-            raise Problem(503, "not_ready", why, headers=RETRY_AFTER)
+            log.warning("not ready: %s", why)  # anybody may ask; where the files are is not theirs
+            told = why if why in ("starting", "ending") else "the archive cannot be used now"
+            raise Problem(503, "not_ready", told, headers=RETRY_AFTER)
         return answer({"status": "ready"})
 
     @routes.get("/api/conversations")

@@ -108,7 +108,7 @@ class _Turns:
         with self._place() as place:
             accepted = self._accept(incoming)
             if streaming:
-                return self._stream(scope, accepted, (0, 0), place.pop_all())
+                return self._stream(scope, accepted, None, place.pop_all())
             return self._json(scope, accepted)
 
     def get(self, scope: Scope, turn_id: str) -> Response:
@@ -116,7 +116,7 @@ class _Turns:
         return _answer(self._state(scope, turn))
 
     def events(self, scope: Scope, turn_id: str, last: str | None) -> Response:
-        after = (0, 0)
+        after = None
         if last is not None:
             match = _PLACE.fullmatch(last)
             if match is None:
@@ -248,15 +248,17 @@ class _Turns:
     # -- the stream -------------------------------------------------------------------------
 
     def _stream(
-        self, scope: Scope, accepted: Accepted, after: tuple[int, int], place: ExitStack
+        self, scope: Scope, accepted: Accepted, after: tuple[int, int] | None, place: ExitStack
     ) -> Response:
         response = _streamed(self._bytes(scope, accepted, after))
         response.call_on_close(place.close)
         return response
 
-    def _bytes(self, scope: Scope, accepted: Accepted, after: tuple[int, int]) -> Iterator[bytes]:
+    def _bytes(
+        self, scope: Scope, accepted: Accepted, after: tuple[int, int] | None
+    ) -> Iterator[bytes]:
         """The edge of a stream: what goes wrong once it has begun is its last event."""
-        last = "0.0" if after == (0, 0) else f"{after[0]}.{after[1]}"
+        last = f"{after[0]}.{after[1]}" if after else "0.0"
         try:
             for event in self._events(scope, accepted, after):
                 if event is None:
@@ -268,10 +270,11 @@ class _Turns:
             yield sse(last, "error", problem_of(error).body())
 
     def _events(
-        self, scope: Scope, accepted: Accepted, place: tuple[int, int]
+        self, scope: Scope, accepted: Accepted, after: tuple[int, int] | None
     ) -> Iterator[tuple[str, str, dict[str, Any]] | None]:
         """Id, kind and data of each event; None where only a sign of life is due."""
-        if place == (0, 0):
+        place = after or (0, 0)
+        if after is None:
             yield "0.0", "accepted", {
                 "turn": accepted.turn, "conversation": accepted.conversation,
                 "message": accepted.message,
