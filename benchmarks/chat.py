@@ -21,7 +21,7 @@ MILLI = 1e3
 def measure(sizes: Sizes) -> Iterator[Figure]:
     """The route's p99 beside that of an empty route with one durable row, at the same pace."""
     folder = sizes.new_folder("chat")
-    rounds, count = sizes.of(7, 3), sizes.of(300, 80)
+    rounds, count = sizes.of(5, 3), sizes.of(300, 80)
     with ChatServer() as chat:
         env = {
             "GOOGLE_CHAT_FORMAT": "addon", "GOOGLE_CHAT_PROJECT_NUMBER": PROJECT,

@@ -25,7 +25,7 @@ from memory.turns import Answer, Incoming, Stored, Work
 
 CHARS = 400
 """A realistic length of a message."""
-TURNS = 10
+TURNS = 5
 PEOPLE = 50
 MIB = 1_048_576
 

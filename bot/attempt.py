@@ -92,7 +92,7 @@ class Attempts:
         history = self._history(work)
         if is_blank(work.message.text):
             return Answer(words.EMPTY_MESSAGE), history
-        said = _Said(calls=list(work.calls))
+        said = _Said(calls=list(work.calls), confirmations=self._staged_before(work))
         try:
             self._converse(work, history, said, stop, emit)
         except Stopped as stopped:
@@ -109,6 +109,12 @@ class Attempts:
             self._give_up(work, said, emit, words.TOO_MUCH_TEXT, "too long", look=True)
         extras = {"confirmations": said.confirmations, "notices": said.notices, "memories": []}
         return Answer(self._without_secrets(said.text), tuple(said.calls), extras), history
+
+    def _staged_before(self, work: Work) -> list[str]:
+        """What an earlier attempt of this turn staged; it still waits."""
+        if not work.calls:
+            return []
+        return [one.id for one in self.confirmations.of_turn(work.turn.id)]
 
     # -- the history and the recap ----------------------------------------------------------
 

@@ -73,6 +73,9 @@ class Delivery(Protocol):
     def warm(self) -> None:
         """Prepares the first delivery, without the network."""
 
+    def close(self) -> None:
+        """Closes the connections that are kept open."""
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The parts in which the answer leaves."""
 
@@ -237,9 +240,11 @@ class Engine:
                 self._attempts.step("accepted")
                 self.streams.open(accepted.turn)
         finally:
+            # A transaction that ran twice may have reserved another key the first time.
             for key in reserved:
-                self._keys.begin(key, chat, taken)
-        if accepted.new and not reserved:
+                is_taken = taken is not None and taken.turn.key == key
+                self._keys.begin(key, chat, taken if is_taken else None)
+        if accepted.new and accepted.key not in reserved:
             self.notify(accepted.key, chat)
         return accepted
 

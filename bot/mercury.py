@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,8 @@ from memory.turns import Turns
 
 log = logging.getLogger(__name__)
 
+LOOKED_AT_FIRST_BYTES = 64 * 1024 * 1024
+"""An archive up to this size (about 200,000 messages) is looked through before it is used."""
 SUMMARY_S = 60.0
 """How long a summary of one segment may take."""
 
@@ -78,7 +81,8 @@ class Mercury:
     engine: Engine
     chat: Mapping[str, Delivery]
     started: bool = False
-    damage: str = ""
+    trouble: str = ""
+    """Why the last start failed."""
 
     def start(self) -> None:
         """Opens the archive and begins to work; may be called again until it succeeds.
@@ -89,15 +93,25 @@ class Mercury:
         """
         if self.started:
             return
-        database = self.stores.database
-        if isinstance(database, SqliteDatabase) and database.path.exists():
-            damage = database.check()
-            if damage:
-                raise StoreDown(damage)
-        migrate(database)
-        check_secret(database, instance_secret(self.settings))
-        self.engine.start()
+        try:
+            self._look_through()
+            migrate(self.stores.database)
+            check_secret(self.stores.database, instance_secret(self.settings))
+            self.engine.start()
+        except (StoreDown, WrongSchema) as error:
+            self.trouble = str(error)
+            raise
         self.started = True
+
+    def _look_through(self) -> None:
+        """Looks for damage before anything is written; a large archive is looked at meanwhile."""
+        database = self.stores.database
+        if not isinstance(database, SqliteDatabase) or not database.path.exists():
+            return
+        if database.path.stat().st_size > LOOKED_AT_FIRST_BYTES:
+            threading.Thread(target=_look_meanwhile, args=(database,), daemon=True).start()
+        elif damage := database.check():
+            raise StoreDown(damage)
 
     def warm(self) -> None:
         """Prepares what a first answer would otherwise wait for; needs no network."""
@@ -113,6 +127,8 @@ class Mercury:
     def close(self) -> None:
         """Frees threads and connections."""
         self.engine.close()
+        for delivery in self.chat.values():
+            delivery.close()
         if isinstance(self.model, RemoteModel):
             self.model.close()
         self.stores.database.close()
@@ -121,11 +137,24 @@ class Mercury:
         """Why no traffic can be taken, or '' when it can."""
         if self.engine.ending:
             return "ending"
+        if not self.started:
+            return self.trouble or "starting"
         try:
             self.stores.archive.check()
         except StoreDown as error:
             return str(error)
-        return "" if self.started else "starting"
+        return ""
+
+
+def _look_meanwhile(database: SqliteDatabase) -> None:
+    """The edge of that thread; what it finds, every later call says."""
+    try:
+        damage = database.check()
+    except StoreDown as error:
+        log.error("the archive could not be looked through: %s", error)
+    else:
+        if damage:
+            log.critical("%s", damage)
 
 
 def open_stores(

@@ -57,6 +57,7 @@ class Live:
         self._n = 0
         self._lost = False
         self._news = threading.Condition()
+        self._over = threading.Event()
         self._showed = False
 
     def begin(self, attempt: int) -> None:
@@ -95,11 +96,11 @@ class Live:
         with self._news:
             self.ended = True
             self._news.notify_all()
+        self._over.set()
 
     def wait_end(self, seconds: float) -> bool:
-        """Waits until the turn has ended; False when it had not by then."""
-        with self._news:
-            return self._news.wait_for(lambda: self.ended, seconds)
+        """Waits until the turn has ended, unmoved by what happens in it; False if it has not."""
+        return self._over.wait(seconds)
 
     def after(self, place: tuple[int, int], seconds: float) -> tuple[list[Event], bool, bool]:
         """Waits for events after `place`, an attempt and a number.

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot import trials
+from bot import logs, trials
 from bot.mercury import Mercury, build
 from bot.settings import Settings, load
 from tests.clock import HandClock
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """Whatever a test does to the loggers ends with it."""
+    root = logging.getLogger()
+    before = list(root.handlers), root.level, sys.excepthook, threading.excepthook
+    levels = {name: logging.getLogger(name).level for name in logs.QUIET}
+    yield
+    root.handlers[:], root.level = before[0], before[1]
+    sys.excepthook, threading.excepthook = before[2], before[3]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 @pytest.fixture

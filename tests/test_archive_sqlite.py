@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
 import pytest
 
-from memory.database import Database, SqliteDatabase
+from memory.database import Database, SqliteDatabase, Tx
 from memory.errors import Damaged, StoreDown, WrongSchema
 from memory.schema import migrate, pending
 from tests.contracts.archive import ArchiveContract
@@ -101,6 +102,29 @@ def test_a_locked_file_is_an_outage_and_works_again_afterwards(
     other.execute("ROLLBACK")
     other.close()
     assert opened.write(lambda tx: tx.run("INSERT INTO meta VALUES ('a', 'b')")) == 1
+    opened.close()
+
+
+def test_what_fails_in_a_shared_commit_takes_nobody_else_with_it(tmp_path: Path) -> None:
+    opened = SqliteDatabase(tmp_path / "a.db")
+    opened.write(lambda tx: tx.run("CREATE TABLE t (n INTEGER PRIMARY KEY)"))
+
+    def write(n: int) -> int:
+        def run(tx: Tx) -> int:
+            tx.run("INSERT INTO t (n) VALUES (?)", n)
+            if n % 7 == 0:
+                raise ValueError(n)
+            return n
+
+        return opened.write(run)
+
+    with ThreadPoolExecutor(16) as pool:
+        futures = {n: pool.submit(write, n) for n in range(400)}
+    failed = {n for n, future in futures.items() if isinstance(future.exception(), ValueError)}
+    assert failed == set(range(0, 400, 7))
+    assert all(future.result() == n for n, future in futures.items() if n not in failed)
+    kept = {row[0] for row in opened.read(lambda tx: tx.rows("SELECT n FROM t"))}
+    assert kept == set(range(400)) - failed
     opened.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,10 @@ def server() -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def api(server: ChatServer, tmp_path: Path) -> ChatApi:
-    return ChatApi(server.url, server.write_key_file(tmp_path / "key.json"), timeout_s=5.0)
+def api(server: ChatServer, tmp_path: Path) -> Iterator[ChatApi]:
+    key = server.write_key_file(tmp_path / "key.json")
+    with closing(ChatApi(server.url, key, timeout_s=5.0)) as made:
+        yield made
 
 
 def stop() -> Stop:
@@ -145,9 +148,10 @@ def test_a_message_whose_answer_was_lost_is_found_again(
 def test_a_time_out_after_the_message_was_stored_is_found_again(
     server: ChatServer, tmp_path: Path
 ) -> None:
-    api = ChatApi(server.url, server.write_key_file(tmp_path / "key.json"), timeout_s=0.3)
+    key = server.write_key_file(tmp_path / "key.json")
     server.fail("create", how="stall_after")
-    api.put(DM, ID, "hi", stop())
+    with closing(ChatApi(server.url, key, timeout_s=0.3)) as api:
+        api.put(DM, ID, "hi", stop())
     assert [message.text for message in server.messages] == ["hi"]
 
 
@@ -234,9 +238,11 @@ def test_retry_after_is_seconds_or_a_date(
     server: ChatServer, tmp_path: Path, header: str | None, seconds: float | None
 ) -> None:
     key = server.write_key_file(tmp_path / "key.json")
-    api = ChatApi(server.url, key, now=lambda: 1_795_165_200.0)
     server.fail("create", status=429, retry_after=header)
-    with pytest.raises(Limited) as caught:
+    with (
+        closing(ChatApi(server.url, key, now=lambda: 1_795_165_200.0)) as api,
+        pytest.raises(Limited) as caught,
+    ):
         api.put(DM, ID, "hi", stop())
     assert caught.value.retry_after == seconds
 

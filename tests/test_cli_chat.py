@@ -25,20 +25,21 @@ from tests.models import Echo, Scripted, calls
 from tests.served import until
 from tests.test_http_turns import Make
 from tests.test_turn import note_tool
-from tests.web import Paced, Web
+from tests.web import Paced, Web, kept_logging
 
 KEY = "the-key-of-this-data-folder"
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(autouse=True)
-def data(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The test's own data folder, in the environment."""
     monkeypatch.chdir(tmp_path)
     for name in ("MODEL_URL", "MODEL", "PORT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MERCURY_DATA", str(settings.mercury_data))
-    return settings.mercury_data
+    with kept_logging():
+        yield settings.mercury_data
 
 
 def chat(*args: str, stdin: str = "", code: int = 0) -> Result:

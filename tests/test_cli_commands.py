@@ -25,7 +25,7 @@ from memory.schema import migrate
 from memory.turns import Answer, Incoming, Work
 from tests.clock import HandClock
 from tests.models import Echo, Scripted, calls
-from tests.web import Web
+from tests.web import Web, kept_logging
 
 Make = Callable[..., Mercury]
 ROOT = Path(__file__).parent.parent
@@ -46,7 +46,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def mfw(*args: str, code: int = 0, stdin: str = "") -> Result:
     """Runs a command in the process, and holds its exit code against the one expected."""
-    result = CliRunner().invoke(main, list(args), input=stdin, prog_name="mfw")
+    with kept_logging():
+        result = CliRunner().invoke(main, list(args), input=stdin, prog_name="mfw")
     told = f"{result.stdout}{result.stderr}"
     assert result.exit_code == code, f"{result.exit_code}: {told}"
     assert "Traceback" not in told

@@ -1,7 +1,8 @@
 """Every row of `hostile/inputs.jsonl` whose parts exist here, tried and held against its `expect`.
 
-A row is run by the function for it in `hostile_runs.py`, which notes what it saw; then each word
-of `expect` is checked here. A row whose part does not exist yet is skipped, and says which.
+A row is run by the function for it in `hostile_runs.py` or `hostile_alone.py`, which notes what
+it saw; then each word of `expect` is checked here. A row whose part does not exist yet is
+skipped, and says which.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import regex
 from bot import words
 from bot.tools import MAX_CALLS, RESULT_CHARS
 from memory.text import is_blank
+from tests import hostile_alone as alone
 from tests import hostile_runs as runs
 from tests.hostile import Rig, Seen
 from tests.shared import SHARED
@@ -54,7 +56,7 @@ def rows() -> list[Any]:
             found.append(pytest.param(row, "addon", id=row["id"], marks=mark))
             continue
         both = row["surface"] in ("chat_auth", "chat_event") and row["id"] not in ADDON_ONLY
-        both = both and row["id"] not in runs.SERVED and "gen" not in row["input"]
+        both = both and row["id"] not in alone.SERVED and "gen" not in row["input"]
         found += [
             pytest.param(row, form, id=f"{row['id']}-{form}" if both else row["id"])
             for form in (FORMS if both else FORMS[:1])
@@ -75,14 +77,14 @@ def test_hostile_row(
     row: dict[str, Any], form: str, tmp_path: Path, request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    if row["id"] in runs.ALONE:
+    if row["id"] in alone.ALONE:
         seen = Seen()
-        runs.ALONE[row["id"]](tmp_path, row["input"], seen)
+        alone.ALONE[row["id"]](tmp_path, row["input"], seen)
         check(row, None, seen)
         return
-    if row["id"] in runs.SERVED:
+    if row["id"] in alone.SERVED:
         seen = Seen()
-        runs.SERVED[row["id"]](request.getfixturevalue("world"), row["input"], seen)
+        alone.SERVED[row["id"]](request.getfixturevalue("world"), row["input"], seen)
         check(row, None, seen)
         return
     stop = threading.Event()
@@ -171,7 +173,7 @@ def body(rig: Rig, seen: Seen, wanted: Any, row: dict[str, Any]) -> None:
     assert [json.loads(text) for text in seen.bodies] == [wanted]
 
 
-def alive(rig: Rig, seen: Seen, wanted: bool, row: dict[str, Any]) -> None:
+def is_alive(rig: Rig, seen: Seen, wanted: bool, row: dict[str, Any]) -> None:
     assert rig.alive() is wanted
 
 
@@ -275,7 +277,7 @@ def never_in_team(rig: Any, seen: Seen, wanted: list[str], row: dict[str, Any]) 
 CHECKS: dict[str, Callable[..., None]] = {
     "status": status, "state": state, "never": never, "log_never": log_never,
     "reply_never": sent_never, "sent_never": sent_never, "body_never": body_never, "body": body,
-    "alive": alive, "reply": reply, "stored": stored, "model_sees_never": model_sees_never,
+    "alive": is_alive, "reply": reply, "stored": stored, "model_sees_never": model_sees_never,
     "wiki_text_never": wiki_text_never, "cut": cut, "max_s": max_s, "history": history,
     "history_never": history_never, "recap_never": recap_never, "stdout_never": stdout_never,
     "never_in_TEAM": never_in_team,

@@ -237,7 +237,6 @@ def test_health_needs_no_token(web: Web) -> None:
         assert (response.status_code, response.get_json()["status"]) == (200, status)
 
 
-@pytest.mark.xfail(strict=True, reason="an archive without tables is looked at first")
 def test_what_has_not_started_is_alive_and_not_ready(settings: Settings) -> None:
     mercury = build(settings, model=Echo())
     web = Web(mercury)

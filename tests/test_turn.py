@@ -75,6 +75,9 @@ class Channel:
     def warm(self) -> None:
         """Nothing to prepare."""
 
+    def close(self) -> None:
+        """Nothing to close."""
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         return (Part(f"client-{turn.id}", answer.text),)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +17,7 @@ from werkzeug.test import TestResponse
 from bot.chat.deliver import ChatDelivery
 from bot.http.app import flask_app
 from bot.http.gate import Gate
+from bot.logs import QUIET
 from bot.mercury import Mercury
 from bot.model import Piece, Prompt, ToolSpec
 from bot.stop import Stop
@@ -137,6 +141,21 @@ def close_chat(mercury: Mercury) -> None:
 def lose_archive(mercury: Mercury) -> None:
     """The archive is as one that was found damaged: every call of it fails from now on."""
     mercury.stores.database.__dict__["_damage"] = f"{mercury.settings.archive_path} is damaged"
+
+
+@contextmanager
+def kept_logging() -> Iterator[None]:
+    """Puts logging back as it was, whatever a command sets up in this process."""
+    root = logging.getLogger()
+    kept = root.level, list(root.handlers), sys.excepthook, threading.excepthook
+    levels = {name: logging.getLogger(name).level for name in QUIET}
+    try:
+        yield
+    finally:
+        root.level, root.handlers, sys.excepthook, threading.excepthook = kept
+        root.setLevel(kept[0])
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[Event]:

@@ -57,6 +57,10 @@ class ChatDelivery:
         """Prepares the first delivery, without the network."""
         self._api.warm()
 
+    def close(self) -> None:
+        """Closes the connections that are kept open."""
+        self._api.close()
+
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The answer cut into messages, a notice as the last line of the first one."""
         text = inert(answer.text)

@@ -197,6 +197,24 @@ class ArchiveContract:
         stores.processes.leave("p1")
         assert stores.turns.take(key, "p2") is not None
 
+    def test_a_message_is_accepted_and_taken_at_once_where_it_may_be(self, stores: Stores) -> None:
+        stores.processes.beat("p1", "host", 1, "0")
+        accepted, work = stores.turns.accept_and_take(
+            stores.incoming("one", event="e"), "p1", lambda key: True
+        )
+        assert work is not None
+        assert (work.turn.id, work.turn.attempts, work.message.text) == (accepted.turn, 1, "one")
+        assert stores.turns.take(accepted.key, "p2") is None
+        again, nothing = stores.turns.accept_and_take(
+            stores.incoming("one", event="e"), "p1", lambda key: True
+        )
+        assert (again.turn, again.new, nothing) == (accepted.turn, False, None)
+        other, waits = stores.turns.accept_and_take(
+            stores.incoming("two", BOB, event="f"), "p1", lambda key: False
+        )
+        assert (other.new, waits) == (True, None)
+        assert stores.turns.get(other.turn).state == "waiting"
+
     def test_a_key_that_another_holds_is_not_on_the_list(self, stores: Stores) -> None:
         stores.processes.beat("p1", "host", 1, "0")
         key = stores.turns.accept(stores.incoming()).key
