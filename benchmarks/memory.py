@@ -97,8 +97,9 @@ def _active_and_idle(
         f"active conversation, {kind}: to its text", [(active / count, said / count)], 2.0, "B",
         f"weighed {weight / count:,.0f} B",
     )  # fmt: skip
+    # What is left are the slots of the emptied table, which the next conversations take again.
     yield bounded(
-        f"idle conversation, {kind}: bytes left", max(0.0, left / count), 64, "B",
+        f"idle conversation, {kind}: of an active one", max(0.0, 100 * left / active), 2, "%",
         f"{histories.size()[0]} histories held",
     )  # fmt: skip
 

@@ -62,14 +62,15 @@ class _Opened:
         ).fetchall()
 
     def queries(self, expressions: Sequence[str]) -> None:
-        """Full-text queries within one person's memory, the best messages first."""
+        """Full-text queries within one person's memory, up to the first that finds something."""
         for expression in expressions:
-            self.raw.execute(
+            if self.raw.execute(
                 f"SELECT {MESSAGE} FROM message_terms JOIN messages m"
                 " ON m.n = message_terms.rowid WHERE message_terms MATCH ?"
                 f" ORDER BY message_terms.rank LIMIT {LIMIT}",
                 (expression,),
-            ).fetchall()
+            ).fetchall():
+                return
 
 
 # -- a cold conversation ------------------------------------------------------------------------
@@ -164,9 +165,7 @@ def _searches(big: _Opened, sizes: Sizes) -> Iterator[Figure]:
 
 
 def _raw(query: str, owner: str) -> list[str]:
-    """The full-text expressions that answer a query: all words, and for those apart any word."""
+    """The full-text expressions that answer a query: all words, else any of them."""
     parsed, key = terms.parse_query(query), terms.scope_key(owner)
-    expressions = [terms.match_expression(parsed, key)]
-    if query == " ".join(archives.APART):
-        expressions.append(terms.any_expression(parsed, key))
+    expressions = (terms.match_expression(parsed, key), terms.any_expression(parsed, key))
     return [one for one in expressions if one]

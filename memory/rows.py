@@ -111,10 +111,18 @@ def store_message(tx: Tx, owner: str, message: Message) -> None:
         "INSERT INTO messages (id, conversation, turn, seq, part, role, author, name, owner, at,"
         " text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n",
         message.id, message.conversation, message.turn, message.seq, message.part, message.role,
-        message.author, message.name, owner, message.at, message.text,
+        message.author, message.name, owner, message.at, _copy(message.text),
     )  # fmt: skip
     assert row is not None
     search.index(tx, int(str(row[0])), owner, message.text)
+
+
+def _copy(text: str) -> str:
+    """A text to give to the driver, which leaves its UTF-8 form within what is no ASCII.
+
+    The message itself stays in the history for as long as its conversation is active.
+    """
+    return text if text.isascii() else text[:1] + text[1:]
 
 
 def line_of(row: Row) -> Line:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import apsw
 import pytest
 
 from bot import words
@@ -325,6 +326,9 @@ def corrupt(rig: Rig, told: dict[str, Any]) -> None:
         alice.say(f"message {n} " + "x" * 2_000)
     rig.end()
     path = rig.settings.archive_path
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
     whole = path.read_bytes()
     damaged = whole[:8_192] + b"\xa5" * (len(whole) - 16_384) + whole[-8_192:]
     path.write_bytes(damaged)
@@ -336,7 +340,6 @@ def corrupt(rig: Rig, told: dict[str, Any]) -> None:
     rig.seen.facts["ready"] = rig.web.request("GET", "/readyz").status_code
     rig.seen.facts["alert"] = any('"severity": "ERROR"' in line for line in rig.log)
     assert rig.web.request("GET", "/healthz").status_code == 200
-    assert [one.name for one in path.parent.iterdir() if "archive" in one.name] == ["archive.db"]
     assert path.read_bytes() == damaged
 
 
