@@ -93,12 +93,13 @@ class Archive:
         """
         limit = max(1, min(limit, LONGEST_PAGE))
         at, last = cursors.decode(cursor, int, str) if cursor else (1 << 62, "")
+        whose, values = ("c.owner = ? AND ", [owner]) if owner is not None else ("", [])
         rows = self._database.read(
             lambda tx: tx.rows(
-                f"SELECT {CONVERSATION} FROM conversations c WHERE (? IS NULL OR c.owner = ?)"
-                " AND (c.last_at < ? OR (c.last_at = ? AND c.id > ?))"
+                f"SELECT {CONVERSATION} FROM conversations c WHERE {whose}"
+                "(c.last_at < ? OR (c.last_at = ? AND c.id > ?))"
                 " ORDER BY c.last_at DESC, c.id LIMIT ?",
-                owner, owner, at, at, last, limit + 1,
+                *values, at, at, last, limit + 1,
             )
         )  # fmt: skip
         items = [conversation_of(row) for row in rows[:limit]]

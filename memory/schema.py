@@ -48,7 +48,8 @@ CREATE TABLE conversations (
 );
 CREATE INDEX conversations_of_owner ON conversations (owner, last_at, id);
 CREATE INDEX conversations_of_key ON conversations (key, started_at);
-CREATE INDEX conversations_open ON conversations (channel, last_at) WHERE ended_at IS NULL;
+CREATE INDEX conversations_open ON conversations (last_at)
+    WHERE ended_at IS NULL AND channel = 'chat';
 CREATE INDEX conversations_to_summarise ON conversations (last_at)
     WHERE segmented_through < last_seq;
 CREATE TABLE messages (

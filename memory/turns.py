@@ -195,7 +195,7 @@ class Turns:
             Conflict: `read_only_here`, the conversation belongs to another channel.
             StoreDown: nothing was stored.
         """
-        return self._database.write(lambda tx: self._accept(tx, incoming))
+        return self._database.write(lambda tx: self._accept(tx, incoming, "", lambda _: False)[0])
 
     def accept_and_take(
         self, incoming: Incoming, process: str, may_take: Callable[[str], bool]
@@ -209,50 +209,55 @@ class Turns:
         Raises as `accept`. The work is None where the turn has to wait.
         """
 
-        def run(tx: Tx) -> tuple[Accepted, Work | None]:
-            accepted = self._accept(tx, incoming)
-            if not accepted.new or not may_take(accepted.key):
-                return accepted, None
-            work = self._take(tx, accepted.key, process, alone=False)
-            return accepted, work if isinstance(work, Work) else None
+        return self._database.write(lambda tx: self._accept(tx, incoming, process, may_take))
 
-        return self._database.write(run)
-
-    def _accept(self, tx: Tx, incoming: Incoming) -> Accepted:
+    def _accept(
+        self, tx: Tx, incoming: Incoming, process: str, may_take: Callable[[str], bool]
+    ) -> tuple[Accepted, Work | None]:
         known = tx.row("SELECT turn, hash FROM events WHERE id = ?", incoming.event)
         if known is not None:
             if incoming.hash and known[1] != incoming.hash:
                 raise Mismatch(incoming.event)
-            return self._again(tx, str(known[0]))
+            return self._again(tx, str(known[0])), None
         now = self._clock.now()
-        key, named = self._key_of(tx, incoming)
-        row = tx.row(
+        key = self._key_of(tx, incoming)
+        row: Any = tx.row(
             "INSERT INTO keys (key, turn_seq) VALUES (?, 1) ON CONFLICT (key) DO UPDATE"
-            " SET turn_seq = keys.turn_seq + 1 RETURNING turn_seq, conversation",
+            " SET turn_seq = keys.turn_seq + 1 RETURNING turn_seq, conversation, holder",
             key,
         )
-        assert row is not None
-        seq, current = int(str(row[0])), None if row[1] is None else str(row[1])
-        conversation, name = self._sitting(tx, incoming, key, current, named, now)
-        turn, message = self._ids("t_"), self._ids("m_")
+        seq, current, holder = row
+        conversation = self._sitting(tx, incoming, key, current, now)
+        fence = None
+        if holder is None and not has_open_turn(tx, key) and may_take(key):
+            fence = _take_free(tx, key, process)
+        turn = Turn(
+            self._ids("t_"), incoming.event, key, seq, conversation.id, incoming.channel,
+            incoming.person, incoming.kind, incoming.space, incoming.target,
+            "waiting" if fence is None else "running", 0 if fence is None else 1, 0, 0, False, {},
+            "", now, 0, None,
+        )  # fmt: skip
         tx.run(
             "INSERT INTO events (id, channel, kind, at, turn, hash, detail)"
             " VALUES (?, ?, 'message', ?, ?, ?, '{}')",
-            incoming.event, incoming.channel, now, turn, incoming.hash,
+            incoming.event, incoming.channel, now, turn.id, incoming.hash,
         )  # fmt: skip
         tx.run(
             "INSERT INTO turns (id, event, key, seq, conversation, channel, person, kind, space,"
-            " target, state, accepted_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)",
-            turn, incoming.event, key, seq, conversation, incoming.channel, incoming.person,
-            incoming.kind, incoming.space, incoming.target, now,
+            " target, state, attempts, fence, accepted_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            turn.id, turn.event, key, seq, conversation.id, turn.channel, turn.person, turn.kind,
+            turn.space, turn.target, turn.state, turn.attempts, fence or 0, now,
         )  # fmt: skip
-        store_message(
-            tx, incoming.owner,
-            Message(message, conversation, turn, seq, 0, "person", incoming.person,
-                    incoming.name, now, incoming.text),
+        message = Message(
+            self._ids("m_"), conversation.id, turn.id, seq, 0, "person", incoming.person,
+            incoming.name, now, incoming.text,
         )  # fmt: skip
-        tx.run("UPDATE conversations SET last_at = ? WHERE id = ?", now, conversation)
-        return Accepted(turn, message, name, key, True)
+        store_message(tx, incoming.owner, message)
+        accepted = Accepted(turn.id, message.id, conversation.name, key, True)
+        if fence is None:
+            return accepted, None
+        return accepted, Work(turn, fence, message, conversation, (), 1)
 
     def note_event(self, event: str, channel: Channel, kind: str) -> bool:
         """Remembers an event that is no message, without its text; False when it is known."""
@@ -279,60 +284,57 @@ class Turns:
             raise NotFound(turn)
         return Accepted(turn, str(row[0]), str(row[1]), str(row[2]), False)
 
-    def _key_of(self, tx: Tx, incoming: Incoming) -> tuple[str, str | None]:
-        """The conversation key, and the conversation's id where the client named one of ours."""
+    def _key_of(self, tx: Tx, incoming: Incoming) -> str:
+        """The conversation key; one of our own ids has to be the person's."""
         if incoming.key is not None:
-            return incoming.key, None
+            return incoming.key
         given = incoming.conversation
         if given is None:
-            given = self._ids("cv_")
-            return f"{incoming.person}/{given}", None
+            return f"{incoming.person}/{self._ids('cv_')}"
         if not given.startswith("cv_"):
-            return f"{incoming.person}/{given}", None
+            return f"{incoming.person}/{given}"
         row = tx.row("SELECT key, owner, channel FROM conversations WHERE id = ?", given)
         if row is None or row[1] != incoming.owner:
             raise NotFound(given)
         if row[2] == "chat":
             raise Conflict("read_only_here")
-        return str(row[0]), given
+        return str(row[0])
 
     def _sitting(
-        self, tx: Tx, incoming: Incoming, key: str, current: str | None, named: str | None, now: int
-    ) -> tuple[str, str]:
-        """The conversation that the message belongs to (id and outer name), opened if need be."""
+        self, tx: Tx, incoming: Incoming, key: str, current: str | None, now: int
+    ) -> Conversation:
+        """The conversation that the message belongs to, opened if need be."""
         previous = None
         if current is not None:
-            row = tx.row("SELECT last_at, ended_at, name FROM conversations WHERE id = ?", current)
+            row = tx.row(f"SELECT {CONVERSATION} FROM conversations c WHERE c.id = ?", current)
             assert row is not None
-            if incoming.key is None or not self._is_over(tx, key, row, now):
-                return current, str(row[2])
+            found = conversation_of(row)
+            if incoming.key is None or not self._is_over(tx, found, now):
+                return found
             end_conversation(tx, current, now)
             previous = current
-        elif incoming.key is not None:
-            row = tx.row(
-                "SELECT id FROM conversations WHERE key = ? ORDER BY started_at DESC LIMIT 1", key
-            )
-            previous = None if row is None else str(row[0])
         if incoming.key is not None:
-            conversation = name = self._ids("cv_")
+            id_ = name = self._ids("cv_")
         else:
             name = key[len(incoming.person) + 1 :]
-            conversation = name if name.startswith("cv_") else self._ids("cv_")
+            id_ = name if name.startswith("cv_") else self._ids("cv_")
+        opened = Conversation(
+            id_, key, name, incoming.channel, incoming.owner, title_of(incoming.text), now, now,
+            None, previous, self._ids(""), 0, 0, 0, None,
+        )  # fmt: skip
         tx.run(
             "INSERT INTO conversations (id, key, name, channel, owner, title, started_at, last_at,"
             " previous, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            conversation, key, name, incoming.channel, incoming.owner, title_of(incoming.text),
-            now, now, previous, self._ids(""),
+            id_, key, name, opened.channel, opened.owner, opened.title, now, now, previous,
+            opened.stamp,
         )  # fmt: skip
-        tx.run("UPDATE keys SET conversation = ? WHERE key = ?", conversation, key)
-        return conversation, name
+        tx.run("UPDATE keys SET conversation = ? WHERE key = ?", id_, key)
+        return opened
 
-    def _is_over(self, tx: Tx, key: str, row: Row, now: int) -> bool:
-        if row[1] is not None:
+    def _is_over(self, tx: Tx, found: Conversation, now: int) -> bool:
+        if found.ended_at is not None:
             return True
-        if now - int(str(row[0])) < self._idle_ms:
-            return False
-        return not has_open_turn(tx, key)
+        return now - found.last_at >= self._idle_ms and not has_open_turn(tx, found.key)
 
     # -- leases ---------------------------------------------------------------------------
 
@@ -744,6 +746,16 @@ class Turns:
             )
         )
         return {str(state): int(str(count)) for state, count in rows}
+
+
+def _take_free(tx: Tx, key: str, process: str) -> int:
+    """Takes a key that nobody holds; returns its new fence."""
+    row = tx.row(
+        "UPDATE keys SET holder = ?, fence = fence + 1 WHERE key = ? RETURNING fence",
+        process, key,
+    )  # fmt: skip
+    assert row is not None
+    return int(str(row[0]))
 
 
 def _hold(tx: Tx, work: Work) -> None:
