@@ -75,6 +75,7 @@ class Settling:
         self._secret = secret
         self._clock = clock
         self._step = step
+        self._at: set[str] = set()
 
     def by_token(self, person: str, token: str, decision: Decision) -> Settled:
         """Settles the confirmation that a token is for.
@@ -137,7 +138,8 @@ class Settling:
         """Finishes what was confirmed before its process died; for the sweep."""
         for confirmation in self._confirmations.running():
             age = self._clock.now() - (confirmation.settled_at or 0)
-            if not 0 <= age < STILL_RUNNING_MS:
+            is_lost = not 0 <= age < STILL_RUNNING_MS and confirmation.id not in self._at
+            if is_lost and self._confirmations.resume(confirmation):
                 self._do(confirmation)
 
     def _settle(self, confirmation: Confirmation, decision: Decision) -> Settled:
@@ -176,6 +178,7 @@ class Settling:
         action = self._actions.get(confirmation.action)
         if action is None:
             return "failed", "unknown action"
+        self._at.add(confirmation.id)
         try:
             return "done", action(confirmation)
         except ActionFailed as error:
@@ -185,6 +188,8 @@ class Settling:
         except Exception:
             log.exception("the action %s failed", confirmation.action)
             return "failed", "internal"
+        finally:
+            self._at.discard(confirmation.id)
 
 
 def reply_to(confirmation: Confirmation) -> str:

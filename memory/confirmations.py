@@ -134,6 +134,19 @@ class Confirmations:
         )
         return [_confirmation(row) for row in rows]
 
+    def resume(self, confirmation: Confirmation) -> bool:
+        """Takes a confirmation whose process is lost over; False when somebody else did."""
+        now = self._clock.now()
+        return bool(
+            self._database.write(
+                lambda tx: tx.run(
+                    "UPDATE confirmations SET settled_at = ? WHERE id = ? AND settled_at = ?"
+                    " AND outcome = ''",
+                    now, confirmation.id, confirmation.settled_at,
+                )
+            )
+        )  # fmt: skip
+
     def count_wrong(self, person: str, key: str) -> None:
         """Costs each waiting confirmation of the key a try; the last one expires it."""
         now = self._clock.now()

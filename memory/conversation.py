@@ -13,6 +13,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import regex
+
 from memory.records import Line, Message, ToolCall
 from memory.text import clean_for_model
 
@@ -21,6 +23,7 @@ MESSAGE_CHARS = 8_000
 ARGUMENT_CHARS = 300
 """The longest string value that is kept of a tool call's arguments."""
 NAME_CHARS = 64
+GRAPHEME_WINDOW = 64
 LINES_SHARE = 6
 """All lines together take at most a sixth of the history's limit."""
 RULE_CHARS = 1_000
@@ -158,7 +161,24 @@ def cut(text: str) -> str:
         return text
     note = f"\n[… {len(text) - MESSAGE_CHARS} characters left out here; the archive has them …]\n"
     half = (MESSAGE_CHARS - len(note)) // 2
-    return text[:half] + note + text[-half:]
+    return _head(text, half) + note + _tail(text, half)
+
+
+def _head(text: str, size: int) -> str:
+    """At most that many characters, ending with a whole grapheme if one is near."""
+    window = text[max(0, size - GRAPHEME_WINDOW) : size + GRAPHEME_WINDOW]
+    begin = max(0, size - GRAPHEME_WINDOW)
+    ends = [begin + match.end() for match in regex.finditer(r"\X", window)]
+    return text[: max((end for end in ends if end <= size), default=size)]
+
+
+def _tail(text: str, size: int) -> str:
+    """At most the last that many characters, beginning with a whole grapheme if one is near."""
+    place = len(text) - size
+    begin = place - GRAPHEME_WINDOW
+    window = text[begin : place + GRAPHEME_WINDOW]
+    starts = [begin + match.start() for match in regex.finditer(r"\X", window)]
+    return text[min((start for start in starts if start >= place), default=place) :]
 
 
 def cut_arguments(arguments: Any) -> str:

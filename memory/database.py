@@ -317,3 +317,7 @@ class SqliteDatabase:
             raise Damaged(self._damage) from error
         except _AWAY as error:
             raise StoreDown(f"{self.path}: {error}") from error
+        except apsw.SQLError as error:
+            if "no such table" not in str(error):
+                raise
+            raise StoreDown(f"{self.path} holds no archive of this version: {error}") from error

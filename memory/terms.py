@@ -33,10 +33,12 @@ _WORD = regex.compile(
     r"|[\p{So}\p{Sc}\p{Sm}]",
     regex.VERSION1,
 )
-_MARKS_THAT_GO = regex.compile(
-    r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)\p{M}"
-    r"|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u0640]"
+_MARKED = regex.compile(r"([\p{Latin}\p{Greek}\p{Cyrillic}])\p{M}+")
+_POINTS = regex.compile(
+    r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670\u0640]"
 )
+_FLOOD = regex.compile(r"(\p{M}{8})\p{M}+")
+"""Normalising sorts the marks of one letter, in time that grows with their square."""
 _SPACELESS = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
@@ -68,16 +70,10 @@ def tokens(text: str) -> list[str]:
 
 def fold(text: str) -> str:
     """The form in which letters are compared."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return _MARKS_THAT_GO.sub("", unicodedata.normalize("NFD", folded)) if _has_marks(
-        folded
-    ) else folded  # fmt: skip
-
-
-def _has_marks(text: str) -> bool:
-    return unicodedata.normalize("NFD", text) != text or any(
-        unicodedata.category(char)[0] == "M" for char in text
-    )
+    text = _FLOOD.sub(r"\1", text)
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    bare = _MARKED.sub(r"\1", unicodedata.normalize("NFD", folded))
+    return unicodedata.normalize("NFKC", _POINTS.sub("", bare))
 
 
 def _pieces(word: str) -> list[str]:
@@ -152,4 +148,4 @@ def holds_quote(text: str, quote: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", _FLOOD.sub(r"\1", text)).casefold().split())

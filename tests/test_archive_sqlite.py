@@ -128,6 +128,13 @@ def test_what_fails_in_a_shared_commit_takes_nobody_else_with_it(tmp_path: Path)
     opened.close()
 
 
+def test_an_archive_emptied_under_us_is_an_outage(tmp_path: Path) -> None:
+    opened = SqliteDatabase(tmp_path / "a.db")
+    with pytest.raises(StoreDown, match="holds no archive"):
+        opened.read(lambda tx: tx.row("SELECT 1 FROM turns"))
+    opened.close()
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -582,6 +582,16 @@ class ArchiveContract:
         assert stores.confirmations.begin(tried, "confirm") is None
         assert stores.confirmations.waiting(ALICE.person) == []
 
+    def test_a_running_confirmation_is_taken_over_once(self, stores: Stores) -> None:
+        work = stores.exchange("do it", "waiting")
+        staged = stores.confirmations.stage(
+            ALICE.person, work.turn.key, work.conversation.id, work.turn.id, "act", {}
+        )
+        stores.confirmations.begin(staged, "confirm")
+        (running,) = stores.confirmations.running()
+        stores.clock.move(60)
+        assert [stores.confirmations.resume(running) for _ in range(3)] == [True, False, False]
+
     def test_a_confirmation_is_its_person_s_alone(self, stores: Stores) -> None:
         work = stores.exchange("do it", "waiting")
         staged = stores.confirmations.stage(

@@ -435,7 +435,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Http
 
     def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        size = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(size)
+        if len(body) < size:  # its sender died in the middle of it
+            self.close_connection = True
+            return
         answer = self.server.chat.handle(self, body)
         if answer is None:
             self.close_connection = True
