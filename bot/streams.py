@@ -24,12 +24,16 @@ KEPT_CHARS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event of a turn: its place, its kind and its data."""
+    """One event of a turn: its place, its kind and its data.
+
+    `joined` says how many events before it have been put into it.
+    """
 
     attempt: int
     n: int
     kind: str
     data: dict[str, Any]
+    joined: int = 0
 
     @property
     def id(self) -> str:
@@ -112,23 +116,30 @@ class Live:
             self._news.wait_for(lambda: self.ended or self._is_new(place), seconds)
             lost = place != (0, 0) and place[0] != self.attempt and self._is_new(place)
             lost = lost or (self._lost and place < (self.attempt, self._first()))
+            lost = lost or any(self._is_within(place, event) for event in self._events)
             events = [e for e in self._events if lost or (e.attempt, e.n) > place]
             return events, lost, self.ended
 
     def _is_new(self, place: tuple[int, int]) -> bool:
         return bool(self._events) and (self._events[-1].attempt, self._events[-1].n) > place
 
+    @staticmethod
+    def _is_within(place: tuple[int, int], event: Event) -> bool:
+        """Whether the place lies among events that were joined, of which a part was seen."""
+        return place[0] == event.attempt and event.n - event.joined <= place[1] < event.n
+
     def _first(self) -> int:
-        return self._events[0].n - 1 if self._events else 0
+        return self._events[0].n - self._events[0].joined - 1 if self._events else 0
 
     def _shorten(self) -> None:
-        """Joins the older half of the deltas into one event each run; drops when that fails."""
+        """Joins deltas that follow one another; drops the older half when that is not enough."""
         joined: list[Event] = []
         for event in self._events:
             last = joined[-1] if joined else None
             if last and event.kind == last.kind == "text" and self.chars <= BUFFER_CHARS:
                 data = {"delta": last.data["delta"] + event.data["delta"]}
-                joined[-1] = Event(event.attempt, event.n, "text", data)
+                count = last.joined + event.joined + 1
+                joined[-1] = Event(event.attempt, event.n, "text", data, count)
             else:
                 joined.append(event)
         if len(joined) > BUFFER_EVENTS // 2 or self.chars > BUFFER_CHARS:
