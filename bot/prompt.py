@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from bot.scope import Scope
 from memory.conversation import History, calls_as_messages, size_of
-from memory.records import Line, Message, ToolCall
+from memory.records import Message, ToolCall
 from memory.text import clean_for_model
-
-DAY_MS = 86_400_000
 
 PERSONA = (
     "You are Mercury, an assistant with memory. You answer plainly, briefly and truthfully, in "
@@ -97,30 +94,15 @@ def _sections(persona: str, scope: Scope, history: History, now: int, left_out: 
     if scope.kind == "space":
         sections.append(SPACE_RULES)
     sections.append(f"Today is {datetime.fromtimestamp(now / 1000, UTC):%A, %d %B %Y} (UTC).")
-    rules = [line for line in history.lines if line.kind == "rule"]
-    others = [line for line in history.lines if line.kind != "rule"]
-    if rules:
-        sections.append("## Standing wishes of the person\n" + "\n".join(map(_line, rules)))
+    if history.rules:
+        sections.append("## Standing wishes of the person\n" + history.rules)
     if history.recap:
         sections.append("## The conversation before this one\n" + quote(history.recap))
-    if others:
-        sections.append(
-            "## Earlier in this conversation, in short\n" + "\n".join(map(_line, others))
-        )
+    if history.described:
+        sections.append("## Earlier in this conversation, in short\n" + history.described)
     if left_out:
         sections.append(
             f"{left_out} older messages of this conversation are left out here; "
             "archive_search finds them."
         )
     return sections
-
-
-def _line(line: Line) -> str:
-    text = " ".join(clean_for_model(line.text).split())
-    return f"> {_day(line.at // DAY_MS)} {line.kind}: {text}"
-
-
-@lru_cache(maxsize=1_000)
-def _day(number: int) -> str:
-    """The date of a day since the epoch; lines of one day are many, and dates are slow to write."""
-    return f"{datetime.fromtimestamp(number * DAY_MS / 1000, UTC):%Y-%m-%d}"

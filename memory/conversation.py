@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import regex
@@ -28,6 +30,7 @@ LINES_SHARE = 6
 """All lines together take at most a sixth of the history's limit."""
 RULE_CHARS = 1_000
 """What standing wishes may take beside that."""
+DAY_MS = 86_400_000
 
 
 class History:
@@ -40,12 +43,13 @@ class History:
         lines: the lines of what was compacted, oldest first.
         shared: whether several people write in it, so that each message names its speaker.
 
-    `messages` is the prepared list; `size` counts the code points of all texts, `weight`
+    `messages` is the prepared list, and `rules` and `described` are the lines of standing wishes
+    and the others as the prompt quotes them; `size` counts the code points of all texts, `weight`
     estimates the bytes of memory.
     """
 
-    __slots__ = ("conversation", "last_seq", "lines", "messages", "recap", "shared", "size",
-                 "stamp", "weight")  # fmt: skip
+    __slots__ = ("conversation", "described", "last_seq", "lines", "messages", "recap", "rules",
+                 "shared", "size", "stamp", "weight")  # fmt: skip
 
     def __init__(
         self, conversation: str, stamp: str, recap: str, lines: Sequence[Line], shared: bool
@@ -54,11 +58,13 @@ class History:
         self.stamp = stamp
         self.recap = recap
         self.lines = tuple(lines)
+        self.rules = quoted_lines(line for line in lines if line.kind == "rule")
+        self.described = quoted_lines(line for line in lines if line.kind != "rule")
         self.shared = shared
         self.messages: list[dict[str, Any]] = []
         self.last_seq = 0
         self.size = len(recap) + sum(len(line.text) for line in self.lines)
-        self.weight = 1_000 + 4 * self.size
+        self.weight = 1_000 + 8 * self.size
 
     def append(self, message: Message) -> None:
         """Adds a message that comes after all others."""
@@ -115,6 +121,20 @@ def shown_lines(lines: Sequence[Line], limit: int) -> list[Line]:
         else:
             room[share] = 0
     return shown[::-1]
+
+
+def quoted_lines(lines: Iterable[Line]) -> str:
+    """Lines as a Markdown quotation, each with its day and kind."""
+    return "\n".join(
+        f"> {_day(line.at // DAY_MS)} {line.kind}: {' '.join(clean_for_model(line.text).split())}"
+        for line in lines
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _day(number: int) -> str:
+    """The date of a day since the epoch; lines of one day are many, and dates are slow to write."""
+    return f"{datetime.fromtimestamp(number * DAY_MS / 1000, UTC):%Y-%m-%d}"
 
 
 def prepare(message: Message, shared: bool) -> list[dict[str, Any]]:
