@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bot import extractive, prompt, words
+from bot.command_answers import recap_of
+from bot.links import LinkRule
+from bot.material import Material, Materials
 from bot.model import (
     Call,
     ContextTooLong,
@@ -20,13 +24,14 @@ from bot.model import (
     Model,
     ModelAway,
     ModelRefused,
+    RemoteModel,
     Reset,
     Text,
 )
+from bot.outgoing import Emit, Outgoing
 from bot.scope import Kind, Scope
 from bot.stop import Stop, Stopped
 from bot.tools import MAX_CALLS, Context, Ran, Toolbox, parse_arguments
-from memory import recap
 from memory.archive import Archive
 from memory.clock import Clock
 from memory.confirmations import Confirmations
@@ -39,34 +44,64 @@ from memory.turns import Answer, Turns, Work
 
 log = logging.getLogger(__name__)
 
-Emit = Callable[[str, dict[str, Any]], None]
-
 UNKNOWN_OUTCOME = "outcome unknown: look first"
-RECAP_EXCHANGES = 6
-"""How many last exchanges a recap may draw on when no line describes them yet."""
 ANSWER_CHARS = 100_000
+_CODE_LIKE = re.compile(r"[A-Z0-9]{4}-[A-Z0-9]{4}|cf_[\w-]+\.")
+"""What a confirmation's code or token looks like."""
 
 
 @dataclass(slots=True)
 class _Said:
-    """What a turn has said and done so far."""
+    """What a turn has said and done so far.
 
+    `results` are what its tools gave back, and `outgoing` shows its text to whoever watches.
+    """
+
+    outgoing: Outgoing
+    calls: list[ToolCall]
+    confirmations: list[str]
+    results: list[str]
     texts: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    confirmations: list[str] = field(default_factory=list)
     notices: list[dict[str, str]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return "\n\n".join(text for text in self.texts if text.strip())
+
+    @property
+    def next_call(self) -> int:
+        return max((call.n for call in self.calls), default=0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What may leave in an answer.
+
+    `secrets` are texts that never do, nor do the tokens and codes that `codes` gives for a
+    person; `hosts` are those whose links always may, `*` for all.
+    """
+
+    secrets: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    codes: Callable[[str], Sequence[str]] = lambda _: ()
+
+    def without_secrets(self, person: str, text: str) -> str:
+        """The text with every secret blotted out."""
+        secrets = self.secrets
+        if _CODE_LIKE.search(text):
+            secrets = (*secrets, *self.codes(person))
+        for secret in secrets:
+            text = text.replace(secret, "•••")
+        return text[:ANSWER_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
     """What every attempt works with.
 
-    `secrets` are texts that never leave; `step` is called at the points where a trial may stop
-    the process.
+    `materials` fetches what is attached to a message; `step` is called at the points where a
+    trial may stop the process.
     """
 
     archive: Archive
@@ -78,7 +113,8 @@ class Attempts:
     clock: Clock
     persona: str
     limit: int
-    secrets: tuple[str, ...]
+    leaving: Leaving
+    materials: Mapping[str, Materials]
     step: Callable[[str], None]
 
     def run(self, work: Work, stop: Stop, emit: Emit) -> tuple[Answer, History]:
@@ -90,11 +126,17 @@ class Attempts:
             StoreDown: the archive cannot be reached.
         """
         history = self._history(work)
-        if is_blank(work.message.text):
+        target = json.loads(work.turn.target)
+        is_bare = not target.get("quoted") and not target.get("attachments")
+        if is_bare and is_blank(work.message.text):
             return Answer(words.EMPTY_MESSAGE), history
-        said = _Said(calls=list(work.calls), confirmations=self._staged_before(work))
+        results: list[str] = []
+        said = _Said(
+            Outgoing(self._cleaner(work, results), emit), list(work.calls),
+            self._staged_before(work), results,
+        )  # fmt: skip
         try:
-            self._converse(work, history, said, stop, emit)
+            self._converse(work, history, target, said, stop, emit)
         except Stopped as stopped:
             if stopped.why != "deadline":
                 raise
@@ -108,7 +150,25 @@ class Attempts:
         except ContextTooLong:
             self._give_up(work, said, emit, words.TOO_MUCH_TEXT, "too long", look=True)
         extras = {"confirmations": said.confirmations, "notices": said.notices, "memories": []}
-        return Answer(self._without_secrets(said.text), tuple(said.calls), extras), history
+        text = said.outgoing.finish(said.text)
+        return Answer(text, tuple(said.calls), extras, told=tuple(said.told)), history
+
+    def _cleaner(self, work: Work, results: list[str]) -> Callable[[str], str]:
+        """How the turn's texts are cleaned; every result that comes may vouch for more links."""
+        person, typed = work.turn.person, {"": [work.message.text]}
+        rules: dict[int, LinkRule] = {}
+
+        def vouched(host: str) -> list[str]:
+            if host not in typed:
+                typed[host] = self.archive.typed(work.conversation.id, host, work.turn.seq)
+            return [*typed[""], *typed[host], *results]
+
+        def clean(text: str) -> str:
+            if len(results) not in rules:
+                rules[len(results)] = LinkRule(self.leaving.hosts, vouched)
+            return rules[len(results)].clean(self.leaving.without_secrets(person, text))
+
+        return clean
 
     def _staged_before(self, work: Work) -> list[str]:
         """What an earlier attempt of this turn staged; it still waits."""
@@ -121,28 +181,26 @@ class Attempts:
     def _history(self, work: Work) -> History:
         history = self.histories.hold(work)
         if work.conversation.previous and work.conversation.recap is None:
-            text = self._recap(work.conversation.previous)
+            text = recap_of(self.archive, work.conversation.previous)
             history.recap, history.stamp = self.archive.set_recap(work.conversation.id, text)
             history.size += len(history.recap)
         return history
 
-    def _recap(self, previous: str) -> str:
-        before = self.archive.conversation(None, previous)
-        exchange = self.archive.last_exchanges(previous, RECAP_EXCHANGES)
-        ended = max([before.started_at, *(message.at for message in exchange)])
-        return recap.compose(self.archive.lines(before), exchange, before.started_at, ended)
-
     # -- the model and its tools ------------------------------------------------------------
 
-    def _converse(self, work: Work, history: History, said: _Said, stop: Stop, emit: Emit) -> None:
+    def _converse(
+        self, work: Work, history: History, target: dict[str, Any], said: _Said, stop: Stop,
+        emit: Emit,
+    ) -> None:  # fmt: skip
         scope = scope_of(work)
-        message = prepare(work.message, shared=scope.kind == "space")[0]
-        quoted = json.loads(work.turn.target).get("quoted")
-        if quoted:
-            message = prompt.quoted_message(work.message, quoted, message)
-        limit, earlier = self.limit, tuple(said.calls)
+        materials = self._attached(work, target, said, stop)
+        plain = prepare(work.message, shared=scope.kind == "space")[0]
+        if target.get("quoted"):
+            plain = prompt.with_quoted(str(target["quoted"]), plain)
+        images, limit, earlier = isinstance(self.model, RemoteModel), self.limit, tuple(work.calls)
 
         def build() -> list[dict[str, Any]]:
+            message = prompt.with_materials(materials, plain, images)
             return prompt.build(
                 self.persona, scope, history, message, self.clock.now(), limit, earlier
             )
@@ -151,11 +209,18 @@ class Attempts:
         self.step("prompted")
         while True:
             try:
-                text, calls = self._ask(messages, said, stop, emit)
+                text, calls = self._ask(messages, said, stop)
             except ContextTooLong:
                 if limit < self.limit or len(said.texts) > 0:
                     raise
                 limit = min(history.size, self.limit) // 2
+                messages = build()
+                continue
+            except ModelRefused:
+                if not images or said.texts or not any(one.image_url for one in materials):
+                    raise
+                images = False
+                said.notices.append({"store": "attachment", "text": words.NO_IMAGES})
                 messages = build()
                 continue
             said.texts.append(text)
@@ -164,17 +229,36 @@ class Attempts:
             room = MAX_CALLS - len(said.calls)
             if room <= 0:
                 said.texts.append(words.TOO_MANY_CALLS)
-                emit("text", {"delta": "\n\n" + words.TOO_MANY_CALLS})
                 return
             messages = [*messages, _asked(text, calls[:room])]
             for call in calls[:room]:
                 ran = self._call(work, scope, call, said, stop, emit)
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": ran.result})
             if text.strip():
-                emit("text", {"delta": "\n\n"})
+                said.outgoing.add("\n\n")
+
+    def _attached(
+        self, work: Work, target: dict[str, Any], said: _Said, stop: Stop
+    ) -> list[Material]:
+        """What is attached, each file remembered as a call that read it."""
+        if not target.get("attachments") or work.turn.channel not in self.materials:
+            return []
+        materials = self.materials[work.turn.channel](work.turn, stop)
+        for one in materials:
+            outcome = f"failed: {one.why}" if one.why else "ok"
+            arguments = cut_arguments({"name": one.name})
+            said.calls.append(
+                ToolCall(said.next_call, "attachment_read", arguments, outcome, reads=True)
+            )
+            if one.text:
+                said.results.append(one.text)
+            if one.why:
+                text = words.attachment_failed(one.name, one.why)
+                said.notices.append({"store": "attachment", "text": text})
+        return materials
 
     def _ask(
-        self, messages: list[dict[str, Any]], said: _Said, stop: Stop, emit: Emit
+        self, messages: list[dict[str, Any]], said: _Said, stop: Stop
     ) -> tuple[str, list[Call]]:
         """One answer of the model: its text and its calls."""
         texts: list[str] = []
@@ -182,24 +266,23 @@ class Attempts:
         for piece in self.model.stream(messages, self.toolbox.specs, stop):
             if isinstance(piece, Text):
                 texts.append(piece.delta)
-                emit("text", {"delta": piece.delta})
+                said.outgoing.add(piece.delta)
             elif isinstance(piece, Call):
                 calls.append(piece)
             elif isinstance(piece, Reset):
                 texts.clear()
                 calls.clear()
-                emit("reset", {})
-                if said.text:
-                    emit("text", {"delta": said.text + "\n\n"})
+                said.outgoing.begin_again(f"{said.text}\n\n" if said.text else "")
             elif isinstance(piece, Cut):
                 said.notices.append({"store": "model", "text": words.ANSWER_CUT})
+        said.outgoing.settle()
         return "".join(texts), calls
 
     def _call(
         self, work: Work, scope: Scope, call: Call, said: _Said, stop: Stop, emit: Emit
     ) -> Ran:
         stop.check()
-        n = len(said.calls) + 1
+        n = said.next_call
         tool = self.toolbox.find(call.name)
         record = ToolCall(
             n, call.name[:64], _remembered(call.arguments), UNKNOWN_OUTCOME,
@@ -220,10 +303,22 @@ class Attempts:
             emit("confirmation", {"id": confirmation.id})
         done = ToolCall(n, record.name, record.arguments, ran.outcome, record.reads)
         said.calls.append(done)
+        said.results.append(ran.result)
         if tool is not None and tool.effect != "reads":
             self.turns.record_call(work, done)
         emit("tool_finished", {"n": n, "outcome": ran.outcome})
+        if tool is not None and ran.store_is_down:
+            self._could_not_look(work, tool.store, said, emit)
         return ran
+
+    @staticmethod
+    def _could_not_look(work: Work, store: str, said: _Said, emit: Emit) -> None:
+        """Tells of a memory that is away, once in a conversation."""
+        if not store or store in work.conversation.told or store in said.told:
+            return
+        said.told.append(store)
+        said.notices.append({"store": store, "text": words.AWAY[store]})
+        emit("notice", said.notices[-1])
 
     # -- when there is no whole answer --------------------------------------------------------
 
@@ -233,32 +328,28 @@ class Attempts:
         """Puts one plain sentence, and what the memories hold, in the place of an answer."""
         text = sentence
         if look and (found := self._found(work)):
-            text += "\n\n" + found
-            n = len(said.calls) + 1
+            said.results += found
+            text += "\n\n" + found[0]
             arguments = cut_arguments({"query": extractive.keywords(work.message.text)})
-            said.calls.append(ToolCall(n, "archive_search", arguments, "ok", True))
+            said.calls.append(ToolCall(said.next_call, "archive_search", arguments, "ok", True))
         said.texts[:] = [text]
         notice = {"store": "model", "text": sentence}
         said.notices.append(notice)
-        emit("reset", {})
-        emit("text", {"delta": text})
+        said.outgoing.begin_again(text)
         emit("notice", notice)
         log.warning("a turn ended without the model: %s", why)
 
-    def _found(self, work: Work) -> str:
+    def _found(self, work: Work) -> list[str]:
+        """Quotes of what the archive holds on the question, and the texts that they are from."""
         query = extractive.keywords(work.message.text)
         if not query:
-            return ""
+            return []
         try:
             page = self.archive.search(scope_of(work), query, 3, without_turn=work.turn.id)
         except (StoreDown, NotFound):
-            return ""
-        return extractive.quotes(query, [_hit(message) for message in page.items])
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, "•••")
-        return text[:ANSWER_CHARS]
+            return []
+        quotes = extractive.quotes(query, [_hit(message) for message in page.items])
+        return [quotes, *(message.text for message in page.items)] if quotes else []
 
 
 def scope_of(work: Work) -> Scope:

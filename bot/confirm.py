@@ -64,6 +64,17 @@ def is_code(secret: bytes, confirmation: str, code: str) -> bool:
     return hmac.compare_digest(code_of(secret, confirmation), code)
 
 
+def page_key_of(secret: bytes, confirmation: str) -> str:
+    """What the address of a confirmation's page carries: 128 bits in base64url."""
+    return _base64(_mac(secret, b"page", confirmation)[:16])
+
+
+def is_page_key(secret: bytes, confirmation: str, key: str) -> bool:
+    """Whether `key` opens the confirmation's page, compared in constant time."""
+    expected = page_key_of(secret, confirmation)
+    return key.isascii() and confirmation.isascii() and hmac.compare_digest(expected, key)
+
+
 def fingerprint(secret: bytes) -> str:
     """What the archive keeps to know an instance's secret again."""
     return _base64(_mac(secret, b"fingerprint", "")[:16])

@@ -40,6 +40,11 @@ SWEEP_S = 1.0
 FILLING_SWEEP_S = 0.1
 """The pause between two looks while what was found at the start is still let in slowly."""
 BEAT_S = 2.0
+SILENT_S = 2.0
+"""How long nothing is shown of an answer before the person is told that it is being made."""
+WATCH_S = 0.25
+WATCHES_A_LOOK = 4
+"""The archive is asked once a second whether what runs here is still ours."""
 IDLE_SWEEP_S = 30.0
 TRIAL_SWEEP_S = 2.0
 RECOVERY_S = 1.0
@@ -79,12 +84,38 @@ class Delivery(Protocol):
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The parts in which the answer leaves."""
 
+    def takes_long(self, work: Work) -> None:
+        """Shows that an answer is being made; returns at once, and may be called again."""
+
+    def sweep(self) -> None:
+        """Begins with what else the archive says is to be done; returns at once."""
+
     def deliver(self, turn: Turn, stop: Stop) -> Delivered | Later:
         """Sends whatever is not out yet; sending a part again is harmless.
 
         Raises:
             Stopped: the process is ending.
         """
+
+
+class Commands(Protocol):
+    """What is answered to commands, in their place in the order."""
+
+    def answer(self, work: Work) -> str:
+        """The answer to a command.
+
+        Raises:
+            StoreDown: the archive cannot be reached.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """A turn that is worked on here, since when (monotonic seconds), and what stops it."""
+
+    work: Work
+    stop: Stop
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +140,7 @@ class Engine:
         *,
         turns: Turns,
         attempts: Attempts,
+        commands: Commands,
         histories: Histories,
         afterwards: Afterwards,
         processes: Processes,
@@ -124,6 +156,7 @@ class Engine:
         self.process = process
         self._turns = turns
         self._attempts = attempts
+        self._commands = commands
         self._histories = histories
         self.afterwards = afterwards
         self._processes = processes
@@ -132,9 +165,9 @@ class Engine:
         self._version = version
         self._alone_process = alone
         self._also_sweep = also_sweep
-        self._keys = KeyPool(self._work_off, self._look_now)
+        self._keys = KeyPool(self._work_off, self.look)
         self._lock = threading.Lock()
-        self._active: dict[str, Stop] = {}
+        self._active: dict[str, _Active] = {}
         self._quiet = Quiet()
         self._one_less = threading.Condition(self._lock)
         self._ending = threading.Event()
@@ -168,7 +201,8 @@ class Engine:
             self._turns.void_leases()
             self.afterwards.void_claims()
         self._beat()
-        for name, run in (("beat", self._beat_on), ("sweep", self._sweep_on)):
+        loops = ("beat", self._beat_on), ("sweep", self._sweep_on), ("watch", self._watch_on)
+        for name, run in loops:
             thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -190,9 +224,9 @@ class Engine:
         self._keys.end()
         self._wait_for_active(seconds)
         with self._lock:
-            stops = list(self._active.values())
-        for stop in stops:
-            stop.stop("handover")
+            active = list(self._active.values())
+        for one in active:
+            one.stop.stop("handover")
         self._wait_for_active(LAST_WORD_S)
         try:
             handed = self._turns.hand_over(self.process)
@@ -252,6 +286,10 @@ class Engine:
         """Says that something waits under a key."""
         self._keys.notify(key, chat)
 
+    def look(self) -> None:
+        """Says that the archive has something to be done that belongs to no key."""
+        self._look.set()
+
     def _work_off(self, key: str, taken: Work | None) -> None:
         """The edge of the pool: whatever goes wrong under a key stays under that key."""
         try:
@@ -278,7 +316,7 @@ class Engine:
         turn, stop = work.turn, Stop(self._limits.turn_s)
         logged_turn.set(turn.id)
         with self._lock:
-            self._active[turn.id] = stop
+            self._active[turn.id] = _Active(work, stop, time.monotonic())
         self._attempts.step("leased")
         try:
             return self._attempt(work, stop)
@@ -303,8 +341,12 @@ class Engine:
         live.begin(work.fence)
         if turn.failures + turn.deaths >= TRIES:
             return self._set_aside(work, live, "the process died in it")
+        history: History | None = None
         try:
-            answer, history = self._attempts.run(work, stop, live.put)
+            if turn.command:
+                answer = Answer(self._commands.answer(work))
+            else:
+                answer, history = self._attempts.run(work, stop, live.put)
         except (Fenced, Stopped, StoreDown):
             raise
         except Exception as error:  # the edge around an attempt
@@ -361,14 +403,55 @@ class Engine:
         self.streams.close(work.turn.id)
         return following
 
-    def cancel(self, turn: Turn) -> None:
-        """Stops the work on a turn that the archive has cancelled, and goes on with its key."""
+    def cancel(self, turn_id: str, owner: str) -> Turn:
+        """Ends a turn that is not answered yet, wherever it runs, and goes on with its key.
+
+        Raises:
+            NotFound: there is no such turn of that owner.
+            Conflict: it has ended, or its answer is already stored.
+            StoreDown: nothing has changed.
+        """
+        turn = self._turns.get(turn_id, owner)
+        delivery = self._deliveries.get(turn.channel)
+        parts = () if delivery is None else delivery.parts(turn, Answer(words.STOPPED))
+        turn = self._turns.cancel(turn_id, owner, words.STOPPED, parts)
         with self._lock:
-            stop = self._active.get(turn.id)
-        if stop is not None:
-            stop.stop("cancelled")
-        self.streams.close(turn.id)
+            active = self._active.get(turn.id)
+        if active is not None:
+            active.stop.stop("cancelled")
+        if not parts:
+            self.streams.close(turn.id)
         self.notify(turn.key, chat=turn.channel == "chat")
+        return turn
+
+    # -- what runs long, or is not ours any more ------------------------------------------------
+
+    def _watch_on(self) -> None:
+        looks = 0
+        while not self._ending.wait(WATCH_S):
+            looks += 1
+            self._guarded(self._show_what_takes_long)
+            if looks % WATCHES_A_LOOK == 0:
+                self._guarded(self._stop_what_was_taken)
+
+    def _show_what_takes_long(self) -> None:
+        now = time.monotonic()
+        for one in self._active_now():
+            delivery = self._deliveries.get(one.work.turn.channel)
+            turn = one.work.turn
+            if delivery and not turn.answered and not turn.command and now - one.since >= SILENT_S:
+                delivery.takes_long(one.work)
+
+    def _stop_what_was_taken(self) -> None:
+        """Stops what another process has taken over or cancelled, as the archive says."""
+        active = {one.work.turn.id: one for one in self._active_now()}
+        fences = {turn: one.work.fence for turn, one in active.items()}
+        for turn in self._turns.overtaken(fences):
+            active[turn].stop.stop("cancelled")
+
+    def _active_now(self) -> list[_Active]:
+        with self._lock:
+            return list(self._active.values())
 
     # -- sweeps -----------------------------------------------------------------------------
 
@@ -386,9 +469,6 @@ class Engine:
             self._guarded(self._sweep)
             self._look.wait(FILLING_SWEEP_S if self._keys.growing else SWEEP_S)
 
-    def _look_now(self) -> None:
-        self._look.set()
-
     def _sweep(self) -> None:
         found = self._turns.to_do(self.process, SWEEP_KEYS)
         self._keys.offer((key, channel == "chat") for key, channel in found)
@@ -396,6 +476,8 @@ class Engine:
             pause = TRIAL_SWEEP_S if self._limits.trial else IDLE_SWEEP_S
             self._next_idle_sweep = time.monotonic() + pause
             self.afterwards.sweep()
+        for delivery in self._deliveries.values():
+            delivery.sweep()
         self._also_sweep()
 
     @staticmethod

@@ -50,13 +50,12 @@ _NOTE = regex.compile(
     r")\s*(\S.*)",
     regex.IGNORECASE | regex.DOTALL,
 )
-_QUOTING = regex.compile(r"\(quoting a message:\n.*?\n\)\n", regex.DOTALL)
+_QUOTING = regex.compile(r"(?:\((?:quoting a message|attached [^\n]*):\n(?:>[^\n]*\n)*\)\n)+")
 _SPEAKER = regex.compile(r"[^:\n]{1,100}: ")
 _PIECE = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
     r"|[\p{L}\p{N}\p{M}]+"
 )
-_CUT_NOTE = regex.compile(r" … \[cut: \d+ more characters; ask for less\]$")
 
 
 class ExtractiveModel:
@@ -268,26 +267,8 @@ def _parsed(result: str) -> dict[str, Any] | None:
     try:
         parsed = json.loads(result)
     except ValueError:
-        return {"ok": True, "hits": _begun(result)} if result.startswith("{") else None
+        return None
     return parsed if isinstance(parsed, dict) else None
-
-
-def _begun(result: str) -> list[Any]:
-    """The hits of a result that was cut for its length, the last one as far as it goes."""
-    hits: list[Any] = []
-    _, opened, rest = _CUT_NOTE.sub("", result).partition('"hits": [')
-    decoder = json.JSONDecoder()
-    while opened and rest:
-        try:
-            hit, end = decoder.raw_decode(rest)
-            rest = rest[end:].lstrip(", ]}")
-        except ValueError:
-            try:
-                hit, rest = json.loads(rest.rstrip("\\") + '"}'), ""
-            except ValueError:
-                break
-        hits.append(hit)
-    return hits
 
 
 def _hits(result: Mapping[str, Any]) -> list[Hit]:

@@ -18,10 +18,13 @@ from typing import Any
 
 from bot import logs, trials
 from bot.afterwards import Afterwards
-from bot.attempt import Attempts
+from bot.attempt import Attempts, Leaving
 from bot.clock import clock_from
+from bot.command_answers import CommandAnswers
 from bot.confirm import fingerprint
 from bot.engine import DRAIN_S, Delivery, Engine, Limits
+from bot.markdown import host_of
+from bot.material import Materials
 from bot.model import Model, ModelError, RemoteModel
 from bot.prompt import PERSONA
 from bot.settings import Settings, SettingsError
@@ -206,6 +209,7 @@ def build(
     )
     streams = Streams()
     settling = Settling(stores.confirmations, actions or {}, secret, stores.clock, trials.stop_at)
+    chat, materials = chat_of(settings, stores, settling)
     attempts = Attempts(
         stores.archive,
         histories,
@@ -216,13 +220,16 @@ def build(
         stores.clock,
         persona_of(settings),
         settings.history_max_chars,
-        settings.secret_values(),
+        Leaving(
+            (*settings.secret_values(), secret.decode()), link_hosts(settings), settling.guarded
+        ),
+        materials,
         trials.stop_at,
     )
-    chat = chat_of(settings, stores)
     engine = Engine(
         turns=stores.turns,
         attempts=attempts,
+        commands=CommandAnswers(stores.archive),
         histories=histories,
         afterwards=Afterwards(
             stores.archive, histories, summarising, settings.session_idle_timeout_ms
@@ -286,15 +293,31 @@ def summariser_of(model: Model) -> Summariser:
     return ModelSummariser(ask)
 
 
-def chat_of(settings: Settings, stores: Stores) -> Mapping[str, Delivery]:
-    """The delivery to Google Chat, if it is configured."""
-    if not settings.google_chat_format:
-        return {}
+def chat_of(
+    settings: Settings, stores: Stores, settling: Settling
+) -> tuple[Mapping[str, Delivery], Mapping[str, Materials]]:
+    """The delivery to Google Chat and what is attached there, if it is configured."""
+    form = settings.google_chat_format
+    if not form:
+        return {}, {}
     from bot.chat.api import ChatApi
+    from bot.chat.attachments import Attachments
+    from bot.chat.beside import Beside
+    from bot.chat.cards import Cards
+    from bot.chat.client import Client
     from bot.chat.deliver import ChatDelivery
 
-    api = ChatApi(settings.google_chat_api_url, settings.google_application_credentials)
-    return {"chat": ChatDelivery(api, stores.deliveries)}
+    client = Client(settings.google_chat_api_url, settings.google_application_credentials)
+    cards = Cards(settling, form, settings.google_chat_audience, settings.public_url)
+    beside = Beside(ChatApi(client), stores.deliveries, cards, stores.clock)
+    delivery = ChatDelivery(client, stores.deliveries, cards, beside)
+    return {"chat": delivery}, {"chat": Attachments(client)}
+
+
+def link_hosts(settings: Settings) -> tuple[str, ...]:
+    """The hosts whose links may leave in any answer: the operator's list, and our own."""
+    ours = (settings.public_url, settings.google_chat_audience)
+    return (*settings.link_hosts, *(host for url in ours if url and (host := host_of(url))))
 
 
 def persona_of(settings: Settings) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from bot.material import Material
 from bot.scope import Scope
 from memory.conversation import History, calls_as_messages, size_of
-from memory.records import Message, ToolCall
+from memory.records import ToolCall
 from memory.text import clean_for_model
 
 PERSONA = (
@@ -78,10 +79,37 @@ def newest(history: History, limit: int) -> tuple[list[dict[str, Any]], int]:
     return messages[first:], first
 
 
-def quoted_message(message: Message, quoted: str, prepared: dict[str, Any]) -> dict[str, Any]:
+def with_quoted(quoted: str, prepared: dict[str, Any]) -> dict[str, Any]:
     """The person's message with the one that they quoted in the channel in front of it."""
     content = f"(quoting a message:\n{quote(quoted)}\n)\n{prepared['content']}"
     return {**prepared, "content": content}
+
+
+def with_materials(
+    materials: Sequence[Material], prepared: dict[str, Any], images: bool
+) -> dict[str, Any]:
+    """The person's message with what is attached to it: texts quoted in front, images after it.
+
+    Args:
+        images: whether the model is given images; it is told of them in any case.
+    """
+    shown = "".join(f"(attached {_told(one, images)}:\n{quote(one.text)}\n)\n" for one in materials)
+    text = f"{shown}{prepared['content']}"
+    pictures = [one.image_url for one in materials if one.image_url and images]
+    if not pictures:
+        return {**prepared, "content": text}
+    parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    parts += [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
+    return {**prepared, "content": parts}
+
+
+def _told(material: Material, images: bool) -> str:
+    name = " ".join(clean_for_model(material.name).split()).replace(":", " ")
+    if material.why:
+        return f"file {name}, which could not be read ({material.why})"
+    if material.image_url:
+        return f"image {name}" + ("" if images else ", which you cannot see")
+    return f"file {name}"
 
 
 def quote(text: str) -> str:

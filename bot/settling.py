@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot import words
-from bot.confirm import TypedCode, code_of, id_of_token, is_code, token_of
+from bot.confirm import (
+    TypedCode,
+    code_of,
+    id_of_token,
+    is_code,
+    is_page_key,
+    page_key_of,
+    token_of,
+)
 from memory.clock import Clock
 from memory.confirmations import (
     Confirmation,
@@ -30,6 +38,7 @@ STILL_RUNNING_MS = 30_000
 CHANGED = "changed"
 """Why an action fails whose target is not any more what the person was shown."""
 
+Later = Callable[[], object]
 Action = Callable[[Confirmation], str]
 """Does what was staged and says what came of it. It may be called again after a crash, so it
 looks first whether it has been done; it raises ActionFailed to say why it can't be, and StoreDown
@@ -93,6 +102,52 @@ class Settling:
             raise Conflict(CHANGED)
         return settled
 
+    def by_click(self, person: str, space: str, token: str, decision: Decision) -> Later:
+        """Takes a click's decision; what it begins is done by calling what is returned.
+
+        A click that fits nothing, or comes after another decision, does nothing: the card is
+        shown as it stands in any case.
+
+        Args:
+            space: where the click was made; a confirmation is settled where it was asked for.
+        """
+        id_ = id_of_token(self._secret, token)
+        try:
+            found = self._confirmations.get(id_ or "", person)
+        except NotFound:
+            log.warning("a click on a card that is not its person's")
+            return _nothing
+        if found.key != space and not found.key.startswith(f"{space}/"):
+            log.warning("a click in another space than the card's")
+            return _nothing
+        begun = self._confirmations.begin(found, decision)
+        if begun is None:
+            return _nothing
+        self._step("settling")
+        return lambda: self._do(begun)
+
+    def by_page(self, id_: str, key: str, decision: Decision) -> Settled:
+        """Settles a confirmation on its page.
+
+        Raises:
+            NotFound: the key does not open that page.
+            Expired, Conflict: as `by_token`.
+        """
+        settled = self._settle(self.on_page(id_, key), decision)
+        if settled.confirmation.state == "failed" and settled.confirmation.outcome == CHANGED:
+            raise Conflict(CHANGED)
+        return settled
+
+    def on_page(self, id_: str, key: str) -> Confirmation:
+        """The confirmation that a page's address is for.
+
+        Raises:
+            NotFound: the key does not open that page.
+        """
+        if not is_page_key(self._secret, id_, key):
+            raise NotFound("confirmation")
+        return self._confirmations.get(id_, None)
+
     def by_code(self, person: str, key: str, typed: TypedCode) -> str:
         """Settles the waiting confirmation of a key whose code was typed; returns the reply."""
         waiting = self._confirmations.waiting(person, key)
@@ -108,6 +163,34 @@ class Settling:
             return words.NOTHING_TO_CONFIRM
         return reply_to(settled.confirmation)
 
+    def find(self, id_: str, person: str | None = None) -> Confirmation:
+        """A confirmation, for a channel that shows it; None asks for whosever it is.
+
+        Raises:
+            NotFound: there is none, or it is not that person's.
+        """
+        return self._confirmations.get(id_, person)
+
+    def token(self, confirmation: Confirmation) -> str:
+        """What settles a confirmation; for a place that only its person sees."""
+        return token_of(self._secret, confirmation.id)
+
+    def code(self, confirmation: Confirmation) -> str:
+        """What its person can type to settle a confirmation."""
+        return code_of(self._secret, confirmation.id)
+
+    def page_key(self, confirmation: Confirmation) -> str:
+        """What the address of a confirmation's page carries."""
+        return page_key_of(self._secret, confirmation.id)
+
+    def guarded(self, person: str) -> list[str]:
+        """The tokens, page keys and codes of what waits for a person: no answer may hold them."""
+        return [
+            secret
+            for one in self._confirmations.waiting(person)
+            for secret in (self.token(one), self.page_key(one), self.code(one))
+        ]
+
     def shown(self, confirmation: Confirmation, with_token: bool) -> dict[str, Any]:
         """A confirmation as a channel shows it to its person; only a waiting one has a token."""
         shown: dict[str, Any] = {
@@ -122,8 +205,8 @@ class Settling:
             },
         }
         if with_token and confirmation.state == "waiting":
-            shown["token"] = token_of(self._secret, confirmation.id)
-            shown["code"] = code_of(self._secret, confirmation.id)
+            shown["token"] = self.token(confirmation)
+            shown["code"] = self.code(confirmation)
         return shown
 
     def of_turn(self, turn: str) -> list[dict[str, Any]]:
@@ -190,6 +273,10 @@ class Settling:
             return "failed", "internal"
         finally:
             self._at.discard(confirmation.id)
+
+
+def _nothing() -> None:
+    """What a click comes to that decides nothing."""
 
 
 def reply_to(confirmation: Confirmation) -> str:

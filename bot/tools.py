@@ -29,11 +29,14 @@ from memory.records import Message
 log = logging.getLogger(__name__)
 
 RESULT_CHARS = 20_000
+SHORTEST_CUT = 200
 TOOL_S = 30.0
 """How long one tool may take; a tool that hangs costs its own thread, never the turn."""
 TOOL_THREADS = 32
 MAX_CALLS = 40
 """Tool calls a turn."""
+
+STORE_DOWN = "store_down"
 
 Effect = Literal["reads", "writes", "irreversible"]
 
@@ -75,6 +78,8 @@ class Tool:
     arguments: type[Arguments]
     effect: Effect
     run: Callable[[Context, Any], Mapping[str, Any] | Staged]
+    store: str = ""
+    """The memory that it rests on, as people are told when that cannot be reached."""
 
     def spec(self) -> ToolSpec:
         """The tool as the model sees it."""
@@ -101,6 +106,11 @@ class Ran:
     result: str
     outcome: str
     staged: Staged | None = None
+
+    @property
+    def store_is_down(self) -> bool:
+        """Whether the memory under the tool could not be reached."""
+        return self.outcome == f"failed: {STORE_DOWN}"
 
 
 class Toolbox:
@@ -151,7 +161,7 @@ class Toolbox:
         except NotFound:
             return _failed("not_found")
         except StoreDown:
-            return _failed("store_down", message="This memory cannot be reached now.")
+            return _failed(STORE_DOWN, message="This memory cannot be reached now.")
         except Exception:  # the edge between the tools and the turn
             log.exception("the tool %s failed", tool.name)
             return _failed("internal", message="The tool failed.")
@@ -194,11 +204,34 @@ def _failed(error: str, **details: Any) -> Ran:
 
 
 def _bounded(result: Mapping[str, Any]) -> str:
-    text = json.dumps({"ok": True, **result}, ensure_ascii=False)
+    """A result as JSON of at most RESULT_CHARS: the longest texts are cut, then the last hits."""
+    whole = {"ok": True, **result}
+    text = json.dumps(whole, ensure_ascii=False)
     if len(text) <= RESULT_CHARS:
         return text
-    note = f" … [cut: {len(text) - RESULT_CHARS} more characters; ask for less]"
-    return text[: RESULT_CHARS - len(note)] + note
+    told = {**whole, "note": "Cut for its length; ask for less at once."}
+    longest = RESULT_CHARS
+    while len(text) > RESULT_CHARS and longest > SHORTEST_CUT:
+        longest //= 2
+        text = json.dumps(_shortened(told, longest), ensure_ascii=False)
+    while len(text) > RESULT_CHARS:
+        told = {key: _half(value) for key, value in told.items()}
+        text = json.dumps(_shortened(told, longest), ensure_ascii=False)
+    return text
+
+
+def _shortened(value: Any, longest: int) -> Any:
+    if isinstance(value, str) and len(value) > longest:
+        return f"{value[:longest]} … [{len(value) - longest} more characters]"
+    if isinstance(value, list):
+        return [_shortened(one, longest) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _shortened(one, longest) for key, one in value.items()}
+    return value
+
+
+def _half(value: Any) -> Any:
+    return value[: len(value) // 2] if isinstance(value, list) else value
 
 
 # -- the archive's tools --------------------------------------------------------------------
@@ -236,12 +269,12 @@ def archive_tools(archive: Archive) -> list[Tool]:
             "archive_search",
             "Searches every past message of this conversation partner, word for word. Use it "
             "whenever something said earlier may matter and is not in view.",
-            SearchArguments, "reads", search,
+            SearchArguments, "reads", search, "archive",
         ),
         Tool(
             "archive_read",
             "Reads a message found by archive_search with the messages around it.",
-            ReadArguments, "reads", read,
+            ReadArguments, "reads", read, "archive",
         ),
     ]  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 EMPTY_MESSAGE = "There was nothing to read in that message. What would you like to know?"
 """The answer to a message with nothing visible in it."""
 
@@ -30,8 +32,86 @@ TOO_MANY_CALLS = "I looked in many places and could not finish; this is what I h
 ANSWER_CUT = "The answer was cut off because it became too long."
 """The notice beside an answer that ended before it was finished."""
 
+NO_IMAGES = "The language model does not take images, so it has not seen yours."
+"""The notice when images could not be given to the model."""
+
+AWAY = {
+    "archive": "I could not look into what was said earlier.",
+    "wiki": "I could not look into the notes.",
+    "memory": "I could not look into my long-term memory.",
+}
+"""The notice when a memory could not be reached, by its name; once in a conversation."""
+
 ANSWER_WITHHELD = "The language model's server held back its answer to this (its content filter)."
 """The answer when a content filter took the model's."""
+
+WORKING = "Working on it…"
+"""What stands in the place of an answer that takes long."""
+
+NOTHING_TO_SHOW = "The answer has nothing in it that could be shown."
+"""The answer of which the channel can show nothing."""
+
+CARD_TITLE = "Please confirm"
+"""The title of a card that asks for a confirmation."""
+
+ON_A_PAGE = "This is too long to be shown here. Please read it on its page and decide there."
+"""On a card whose content does not fit."""
+
+BEING_DONE = "Confirmed; it is being done."
+"""On the page of what was confirmed and has not ended yet."""
+
+TOO_LONG_FOR_A_CARD = (
+    "This is too long to be shown here, and Mercury has no page (PUBLIC_URL) to show it on."
+)
+"""On a card whose content does not fit when there is no page."""
+
+WELCOME = (
+    "Hello, I am Mercury, an assistant with memory.\n\n"
+    "Write to me in a direct message, or mention me in a space; every thread is a conversation. "
+    "`/help` says what else I understand.\n\n"
+    "I keep what is said to me, word for word, so that I can find it again: what you say in "
+    "private is used for you alone, what is said in a space stays in that space. `/memory` and "
+    "`/forget` say what you can see of it and take back. Nothing becomes common knowledge unless "
+    "somebody confirms it."
+)
+"""Said once when Mercury is added to a space or a direct message; at most 600 characters."""
+
+HELP = (
+    "Just write to me. I also understand:\n\n"
+    "- `/new`: begin a new conversation\n"
+    "- `/recap`: what was said last, in short\n"
+    "- `/memory`: what I remember\n"
+    "- `/forget`: make me forget\n"
+    "- `/web`: a link to the web pages\n"
+    "- `/stop`: stop what I am doing\n"
+    "- `/help`: this list\n\n"
+    "In a space, mention me with it."
+)
+"""The answer to `/help`."""
+
+NEW_CONVERSATION = (
+    "Your next message begins a new conversation. A short recap of this one goes with it; "
+    "everything said stays in the archive."
+)
+"""The answer to `/new`."""
+
+NOTHING_TO_STOP = "I am not working on anything of yours here."
+"""The answer to `/stop` when nothing runs."""
+
+NOTHING_TO_RECAP = "Nothing has been said here yet."
+"""The answer to `/recap` before the first message."""
+
+NO_LONG_TERM_MEMORY = (
+    "This version has no long-term memory yet. What was said here is in the archive, word for "
+    "word; just ask me for it."
+)
+"""The answer to `/memory`."""
+
+NO_FORGETTING = "This version cannot forget yet; the operator can remove what must go."
+"""The answer to `/forget`."""
+
+NO_WEB_PAGES = "This version has no web pages yet."
+"""The answer to `/web`."""
 
 NOTHING_TO_CONFIRM = "There is nothing waiting for that confirmation."
 """The reply to a typed code when nothing waits."""
@@ -61,6 +141,33 @@ KEPT_WITHOUT_WIKI = (
     "I have no notes yet, but your message is kept word for word and can be found again."
 )
 """The extractive responder's answer to a note when there is no wiki."""
+
+
+def or_type(code: str) -> str:
+    """On a card, how to decide by typing."""
+    return f"Or type: confirm {code}, cancel {code}"
+
+
+def question(action: str, content: Mapping[str, object]) -> str:
+    """What a confirmation asks, in one line."""
+    told = " → ".join(str(content[name]) for name in ("path", "to") if content.get(name))
+    return f"{action}: {told}" if told else f"{action}?"
+
+
+def card_settled(action: str, state: str, outcome: str) -> str:
+    """What a settled card says."""
+    if state == "done":
+        return f"✅ {action}: {outcome}"
+    if state == "cancelled":
+        return f"Cancelled: {action}"
+    if state == "expired":
+        return f"Expired: {action}. Please ask again."
+    return f"❌ {action}: {outcome}"
+
+
+def attachment_failed(name: str, why: str) -> str:
+    """The notice for an attached file that could not be read."""
+    return f"I could not read {name}: {why}."
 
 
 def settled(action: str, outcome: str) -> str:

@@ -6,6 +6,7 @@ the same as what does not exist. Messages are never altered here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -346,6 +347,22 @@ class Archive:
             )  # fmt: skip
 
         return self._database.read(run)
+
+    def typed(self, conversation: str, part: str, through: int) -> list[str]:
+        """What persons wrote in a conversation that holds `part`, whatever its case; newest first.
+
+        Args:
+            through: the last place (`turn_seq`) that counts.
+        """
+        pattern = re.sub(r"[\\%_]", r"\\\g<0>", part.lower())
+        rows = self._database.read(
+            lambda tx: tx.rows(
+                "SELECT text FROM messages WHERE conversation = ? AND role = 'person' AND seq <= ?"
+                " AND lower(text) LIKE ? ESCAPE '\\' ORDER BY seq DESC LIMIT 50",
+                conversation, through, f"%{pattern}%",
+            )
+        )  # fmt: skip
+        return [str(text) for (text,) in rows]
 
     # -- search ---------------------------------------------------------------------------
 

@@ -86,21 +86,19 @@ class Confirmations:
         )  # fmt: skip
         return staged
 
-    def get(self, confirmation: str, person: str) -> Confirmation:
-        """One confirmation of that person.
+    def get(self, confirmation: str, person: str | None) -> Confirmation:
+        """One confirmation of that person; None asks for whosever it is.
 
         Raises:
             NotFound: there is none, or it is somebody else's.
         """
         row = self._database.read(
-            lambda tx: tx.row(
-                f"SELECT {_COLUMNS} FROM confirmations WHERE id = ? AND person = ?",
-                confirmation, person,
-            )
-        )  # fmt: skip
-        if row is None:
+            lambda tx: tx.row(f"SELECT {_COLUMNS} FROM confirmations WHERE id = ?", confirmation)
+        )
+        found = None if row is None else _confirmation(row)
+        if found is None or person not in (None, found.person):
             raise NotFound(confirmation)
-        return self._seen(_confirmation(row))
+        return self._seen(found)
 
     def waiting(self, person: str, key: str | None = None) -> list[Confirmation]:
         """The person's waiting confirmations, the oldest first; of one key or of all."""

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from memory.database import Database, Tx
 
-DeliveryState = Literal["waiting", "sent", "dropped"]
+DeliveryState = Literal["placeholder", "waiting", "sent", "dropped", "settled"]
+"""A placeholder is or will be there under the id of an answer that is not made yet; `settled`
+is a card whose buttons are gone."""
 
 SLOT_MS = 1_000
 """One write a second and space (Google Chat's usage limits)."""
@@ -22,7 +24,11 @@ LONGEST_LANE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One part of an answer: the id under which the channel knows it, its text and its state."""
+    """One part of an answer: the id under which the channel knows it, its text and its state.
+
+    `name` is what the channel calls it once it is there, a placeholder's too; `card` is the
+    confirmation that the part asks for, or ''.
+    """
 
     turn: str
     part: int
@@ -32,6 +38,27 @@ class Delivery:
     name: str
     thread: str
     tries: int
+    card: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A card that asks for a confirmation which does not wait any more; `target` is the turn's."""
+
+    delivery: Delivery
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A space whose lane is closed, or held for `seconds` still, and the parts that wait for it."""
+
+    space: str
+    closed: str
+    seconds: float
+
+
+_COLUMNS = "d.turn, d.part, d.message, d.text, d.state, d.name, d.thread, d.tries, d.card"
 
 
 class Deliveries:
@@ -44,9 +71,7 @@ class Deliveries:
         """The parts of a turn's answers, in order."""
         rows: list[Any] = self._database.read(
             lambda tx: tx.rows(
-                "SELECT turn, part, message, text, state, name, thread, tries FROM deliveries"
-                " WHERE turn = ? ORDER BY part",
-                turn,
+                f"SELECT {_COLUMNS} FROM deliveries d WHERE d.turn = ? ORDER BY d.part", turn
             )
         )
         return [Delivery(*row) for row in rows]
@@ -60,6 +85,89 @@ class Deliveries:
                 state, name, thread, delivery.turn, delivery.part,
             )
         )  # fmt: skip
+
+    def place(self, turn: str, key: str, fence: int, message: str) -> Delivery | None:
+        """Writes down that a placeholder is about to be there under the answer's first id.
+
+        Returns None when the turn is not the caller's any more, is answered, or has one.
+        """
+
+        def run(tx: Tx) -> Delivery | None:
+            row = tx.row(
+                "SELECT 1 FROM turns t JOIN keys k ON k.key = t.key WHERE t.id = ? AND k.key = ?"
+                " AND k.fence = ? AND t.state = 'running' AND t.answered = 0",
+                turn, key, fence,
+            )  # fmt: skip
+            before = tx.rows(
+                "SELECT state FROM deliveries WHERE turn = ? ORDER BY part DESC LIMIT 1", turn
+            )
+            if row is None or (before and before[0][0] == "placeholder"):
+                return None
+            count = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn)
+            part = int(str(count[0])) if count else 0
+            tx.run(
+                "INSERT INTO deliveries (turn, part, message, text, state, at)"
+                " VALUES (?, ?, ?, '', 'placeholder', ?)",
+                turn, part, message, tx.now(),
+            )  # fmt: skip
+            return Delivery(turn, part, message, "", "placeholder", "", "", 0)
+
+        return self._database.write(run)
+
+    def placed(self, delivery: Delivery, name: str, thread: str) -> None:
+        """Writes down where a placeholder is, whatever has become of its part meanwhile."""
+        self._database.write(
+            lambda tx: tx.run(
+                "UPDATE deliveries SET name = ?, thread = ? WHERE turn = ? AND part = ?"
+                " AND name = ''",
+                name, thread, delivery.turn, delivery.part,
+            )
+        )  # fmt: skip
+
+    def cards_to_settle(self, now: int, limit: int) -> list[Card]:
+        """Cards that are out and whose confirmations are settled or have expired.
+
+        Args:
+            now: the archive's time, in milliseconds.
+        """
+        rows: list[Any] = self._database.read(
+            lambda tx: tx.rows(
+                f"SELECT {_COLUMNS}, t.target FROM deliveries d"
+                " JOIN confirmations c ON c.id = d.card JOIN turns t ON t.id = d.turn"
+                " WHERE d.card <> '' AND d.state = 'sent' AND c.state <> 'running'"
+                " AND (c.state <> 'waiting' OR c.expires_at <= ?) AND"
+                " (c.state <> 'cancelled' OR c.outcome <> '') LIMIT ?",
+                now, limit,
+            )
+        )  # fmt: skip
+        return [Card(Delivery(*row[:-1]), str(row[-1])) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """How many parts wait to be sent, and how many placeholders stand for an answer."""
+        rows = self._database.read(
+            lambda tx: tx.rows(
+                "SELECT state, count(*) FROM deliveries WHERE state IN ('waiting', 'placeholder')"
+                " GROUP BY state"
+            )
+        )
+        return {str(state): int(str(count)) for state, count in rows}
+
+    def lanes(self) -> list[Lane]:
+        """The lanes that are closed or held for more than a slot."""
+
+        def run(tx: Tx) -> list[Lane]:
+            now = tx.now()
+            rows = tx.rows(
+                "SELECT space, closed, free_at FROM lanes WHERE closed <> ''"
+                " OR (free_at > ? AND free_at <= ?) ORDER BY space LIMIT 200",
+                now + SLOT_MS, now + LONGEST_LANE_MS,
+            )  # fmt: skip
+            return [
+                Lane(str(space), str(closed), max(0, int(str(free_at)) - now) / 1000)
+                for space, closed, free_at in rows
+            ]
+
+        return self._database.read(run)
 
     def count_try(self, delivery: Delivery) -> int:
         """Counts a try that came to nothing; returns how many there have been."""

@@ -36,6 +36,8 @@ class Conversation:
     compacted_through: int
     segmented_through: int
     recap: str | None
+    told: frozenset[str] = frozenset()
+    """The stores of whose absence the person has been told in it."""
 
     @property
     def writable(self) -> bool:
@@ -45,7 +47,7 @@ class Conversation:
 
 CONVERSATION = (
     "c.id, c.key, c.name, c.channel, c.owner, c.title, c.started_at, c.last_at, c.ended_at,"
-    " c.previous, c.stamp, c.last_seq, c.compacted_through, c.segmented_through, c.recap"
+    " c.previous, c.stamp, c.last_seq, c.compacted_through, c.segmented_through, c.recap, c.told"
 )
 MESSAGE = search.MESSAGE
 
@@ -53,6 +55,7 @@ MESSAGE = search.MESSAGE
 def conversation_of(row: Row) -> Conversation:
     """The record of a row selected with CONVERSATION."""
     values: list[Any] = list(row)
+    values[15] = frozenset() if values[15] == "[]" else frozenset(json.loads(values[15]))
     return Conversation(*values)
 
 

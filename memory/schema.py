@@ -200,6 +200,17 @@ CREATE VIRTUAL TABLE message_terms USING fts5 (
 );
 """
 
+COMMANDS_2 = """
+ALTER TABLE turns ADD COLUMN command TEXT NOT NULL DEFAULT '';
+ALTER TABLE turns ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+UPDATE turns SET owner = coalesce(
+    (SELECT c.owner FROM conversations c WHERE c.id = turns.conversation), '');
+ALTER TABLE conversations ADD COLUMN told TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE deliveries ADD COLUMN card TEXT NOT NULL DEFAULT '';
+CREATE INDEX deliveries_of_cards ON deliveries (card) WHERE card <> '' AND state = 'sent';
+CREATE INDEX deliveries_waiting ON deliveries (at) WHERE state IN ('waiting', 'placeholder');
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -210,7 +221,10 @@ class Step:
     sql: str
 
 
-STEPS = (Step(1, "the first schema", TABLES_1 + SEARCH_SQLITE_1),)
+STEPS = (
+    Step(1, "the first schema", TABLES_1 + SEARCH_SQLITE_1),
+    Step(2, "commands and replies beside messages, cards, notices told once", COMMANDS_2),
+)
 NEWEST = STEPS[-1].version
 
 

@@ -8,7 +8,7 @@ that was overtaken can do no harm. Knows rows and states, nothing of models or c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from memory.rows import (
     conversation_of,
     end_conversation,
     has_open_turn,
+    joined,
     message_of,
     store_call,
     store_message,
@@ -48,7 +49,9 @@ class Incoming:
     `event` names it for ever; `hash` tells two messages under one event id apart (empty: the
     id alone decides). `key` is the conversation key on Chat; elsewhere None, and `conversation`
     is what the client gave: None for a new one, ours (`cv_…`), or a name of its own.
-    `target` is JSON that says where the answer goes, for the channel alone.
+    `target` is JSON that says where the answer goes, for the channel alone. `command` is a
+    command's name and what was typed after it: such an event takes its place in the order and
+    is no message.
     """
 
     event: str
@@ -63,11 +66,15 @@ class Incoming:
     conversation: str | None = None
     hash: str = ""
     target: str = "{}"
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Where a message went; `new` is False when the event was known already."""
+    """Where a message went; `new` is False when the event was known already.
+
+    A command has no `message`, and no `conversation` before the first message under its key.
+    """
 
     turn: str
     message: str
@@ -100,6 +107,10 @@ class Turn:
     accepted_at: int
     due_at: int
     ended_at: int | None
+    command: str = ""
+    """A command's name and what was typed after it, `say` for a reply that was made at the
+    door, or '' for the turn of a message."""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +120,7 @@ class Work:
     turn: Turn
     fence: int
     message: Message
+    """The person's; one that is empty and in no archive for a command."""
     conversation: Conversation
     calls: tuple[ToolCall, ...]
     """Calls that an earlier attempt recorded."""
@@ -125,10 +137,14 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of an answer on its way out: its id with the channel, and its text."""
+    """One part of an answer on its way out: its id with the channel, and its text.
+
+    `card` is the confirmation that the part asks for; it then has no text.
+    """
 
     message: str
     text: str
+    card: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +157,8 @@ class Answer:
     parts: tuple[Part, ...] = ()
     state: State = "done"
     reason: str = ""
+    told: tuple[str, ...] = ()
+    """The stores of whose absence the person is told now, and not again in this conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +173,11 @@ class Stored:
 _COLUMNS = (
     "id", "event", "key", "seq", "conversation", "channel", "person", "kind", "space", "target",
     "state", "attempts", "deaths", "failures", "answered", "extras", "reason", "accepted_at",
-    "due_at", "ended_at",
+    "due_at", "ended_at", "command", "owner",
 )  # fmt: skip
 _TURN = ", ".join(f"t.{name}" for name in _COLUMNS)
+_NOWHERE = Conversation("", "", "", "", "", "", 0, 0, None, None, "", 0, 0, 0, None)
+"""The conversation of a command before the first message under its key."""
 
 
 def _turn(row: Row) -> Turn:
@@ -227,6 +247,8 @@ class Turns:
             key,
         )
         seq, current, holder = row
+        if incoming.command:
+            return self._accept_command(tx, incoming, key, seq, current, now), None
         conversation = self._sitting(tx, incoming, key, current, now)
         fence = None
         if holder is None and not has_open_turn(tx, key) and may_take(key):
@@ -235,20 +257,9 @@ class Turns:
             self._ids("t_"), incoming.event, key, seq, conversation.id, incoming.channel,
             incoming.person, incoming.kind, incoming.space, incoming.target,
             "waiting" if fence is None else "running", 0 if fence is None else 1, 0, 0, False, {},
-            "", now, 0, None,
+            "", now, 0, None, "", incoming.owner,
         )  # fmt: skip
-        tx.run(
-            "INSERT INTO events (id, channel, kind, at, turn, hash, detail)"
-            " VALUES (?, ?, 'message', ?, ?, ?, '{}')",
-            incoming.event, incoming.channel, now, turn.id, incoming.hash,
-        )  # fmt: skip
-        tx.run(
-            "INSERT INTO turns (id, event, key, seq, conversation, channel, person, kind, space,"
-            " target, state, attempts, fence, accepted_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            turn.id, turn.event, key, seq, conversation.id, turn.channel, turn.person, turn.kind,
-            turn.space, turn.target, turn.state, turn.attempts, fence or 0, now,
-        )  # fmt: skip
+        _store_turn(tx, turn, incoming.hash, fence or 0)
         message = Message(
             self._ids("m_"), conversation.id, turn.id, seq, 0, "person", incoming.person,
             incoming.name, now, incoming.text,
@@ -259,24 +270,80 @@ class Turns:
             return accepted, None
         return accepted, Work(turn, fence, message, conversation, (), 1)
 
-    def note_event(self, event: str, channel: Channel, kind: str) -> bool:
-        """Remembers an event that is no message, without its text; False when it is known."""
+    def _accept_command(
+        self, tx: Tx, incoming: Incoming, key: str, seq: int, current: str | None, now: int
+    ) -> Accepted:
+        """Stores a command in its place; `new` ends the sitting here, where the order is made."""
+        if current is not None and incoming.command.split()[0] == "new":
+            end_conversation(tx, current, now)
+        turn = self._beside(incoming, key, seq, current or "", now)
+        _store_turn(tx, turn, incoming.hash, 0)
+        return Accepted(turn.id, "", current or "", key, True)
+
+    def say(self, incoming: Incoming, parts: tuple[Part, ...]) -> Accepted:
+        """Stores a reply that was made at the door, to be delivered outside of any order.
+
+        Args:
+            incoming: what is replied to; of its event nothing but the id is kept.
+            parts: the reply.
+
+        Raises:
+            StoreDown: nothing was stored.
+        """
+
+        def run(tx: Tx) -> Accepted:
+            known = tx.row("SELECT turn FROM events WHERE id = ?", incoming.event)
+            if known is not None:
+                return Accepted(str(known[0] or ""), "", "", "", False)
+            now = self._clock.now()
+            key = f"say/{incoming.event}"
+            tx.run("INSERT INTO keys (key, turn_seq) VALUES (?, 1)", key)
+            turn = replace(self._beside(incoming, key, 1, "", now), command="say", answered=True)
+            _store_turn(tx, turn, "", 0)
+            _store_parts(tx, turn, parts, now)
+            return Accepted(turn.id, "", "", key, True)
+
+        return self._database.write(run)
+
+    def _beside(self, incoming: Incoming, key: str, seq: int, conversation: str, now: int) -> Turn:
+        """A waiting turn that has no message."""
+        return Turn(
+            self._ids("t_"), incoming.event, key, seq, conversation, incoming.channel,
+            incoming.person, incoming.kind, incoming.space, incoming.target, "waiting", 0, 0, 0,
+            False, {}, "", now, 0, None, incoming.command, incoming.owner,
+        )  # fmt: skip
+
+    def note_event(self, event: str, channel: Channel, kind: str, detail: str = "{}") -> bool:
+        """Remembers an event that is no message, without its text; False when it is known.
+
+        Args:
+            detail: JSON that `noted` gives back.
+        """
         now = self._clock.now()
         return bool(
             self._database.write(
                 lambda tx: tx.run(
                     "INSERT INTO events (id, channel, kind, at, hash, detail)"
-                    " VALUES (?, ?, ?, ?, '', '{}') ON CONFLICT (id) DO NOTHING",
-                    event, channel, kind, now,
+                    " VALUES (?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING",
+                    event, channel, kind, now, detail,
                 )
             )
         )  # fmt: skip
 
+    def noted(self, event: str) -> tuple[str, dict[str, Any]] | None:
+        """The kind and the detail of a known event."""
+        row = self._database.read(
+            lambda tx: tx.row("SELECT kind, detail FROM events WHERE id = ?", event)
+        )
+        return None if row is None else (str(row[0]), json.loads(str(row[1])))
+
     @staticmethod
     def _again(tx: Tx, turn: str) -> Accepted:
         row = tx.row(
-            "SELECT m.id, c.name, t.key FROM turns t JOIN conversations c ON c.id = t.conversation"
-            " JOIN messages m ON m.conversation = t.conversation AND m.seq = t.seq AND m.part = 0"
+            "SELECT coalesce(m.id, ''), coalesce(c.name, ''), t.key FROM turns t"
+            " LEFT JOIN conversations c ON c.id = t.conversation"
+            " LEFT JOIN messages m"
+            " ON m.conversation = t.conversation AND m.seq = t.seq AND m.part = 0"
             " WHERE t.id = ?",
             turn,
         )
@@ -393,24 +460,19 @@ class Turns:
 
     @staticmethod
     def _work(tx: Tx, turn: Turn, fence: int) -> Work:
-        conversation = tx.row(
+        row = tx.row(
             f"SELECT {CONVERSATION} FROM conversations c WHERE c.id = ?", turn.conversation
         )
-        assert conversation is not None
+        conversation = _NOWHERE if row is None else conversation_of(row)
+        if turn.command:
+            return Work(turn, fence, _no_message(turn), conversation, (), 0)
         messages = tx.rows(
             f"SELECT {MESSAGE} FROM messages m WHERE m.conversation = ? AND m.seq = ?"
             " ORDER BY m.part",
             turn.conversation, turn.seq,
         )  # fmt: skip
         calls = calls_of(tx, turn.id)
-        return Work(
-            turn,
-            fence,
-            message_of(messages[0]),
-            conversation_of(conversation),
-            calls,
-            len(messages),
-        )
+        return Work(turn, fence, message_of(messages[0]), conversation, calls, len(messages))
 
     def to_do(self, process: str, limit: int) -> list[tuple[str, Channel]]:
         """Keys with a turn that is due and that no other live process holds, oldest first."""
@@ -474,15 +536,15 @@ class Turns:
     def _answer(self, tx: Tx, work: Work, answer: Answer) -> Stored:
         _hold(tx, work)
         turn, now = work.turn, self._clock.now()
-        for call in answer.tools:
-            store_call(tx, turn.id, turn.attempts, call, now)
-        stored = self._say(tx, turn, work.next_part, answer.text, answer.tools, now)
-        for n, part in enumerate(answer.parts, _parts_out(tx, turn) if answer.parts else 0):
-            tx.run(
-                "INSERT INTO deliveries (turn, part, message, text, state, at)"
-                " VALUES (?, ?, ?, ?, 'waiting', ?)",
-                turn.id, n, part.message, part.text, now,
-            )  # fmt: skip
+        if turn.command:
+            stored = Stored(replace(work.message, text=answer.text), "", "")
+        else:
+            for call in answer.tools:
+                store_call(tx, turn.id, turn.attempts, call, now)
+            stored = self._say(tx, turn, work.next_part, answer.text, answer.tools, now)
+            if answer.told:
+                _remember_told(tx, turn.conversation, answer.told)
+        _store_parts(tx, turn, answer.parts, now)
         ended = not answer.parts
         tx.run(
             "UPDATE turns SET answered = 1, state = ?, final = ?, extras = ?, reason = ?,"
@@ -538,6 +600,9 @@ class Turns:
         return self._database.write(run)
 
     def _next_or_release(self, tx: Tx, work: Work) -> Work | None:
+        if work.turn.command == "say":
+            tx.run("DELETE FROM keys WHERE key = ?", work.turn.key)
+            return None
         following = self._next(tx, work.turn.key, work.fence, tx.now(), alone=False, was_mine=True)
         if isinstance(following, Work):
             return following
@@ -593,8 +658,11 @@ class Turns:
 
     # -- what people and operators do -------------------------------------------------------
 
-    def cancel(self, turn_id: str, owner: str, text: str) -> Turn:
+    def cancel(self, turn_id: str, owner: str, text: str, parts: tuple[Part, ...] = ()) -> Turn:
         """Ends an unanswered turn as cancelled; `text` is stored in the place of its answer.
+
+        Args:
+            parts: how the channel is told; the turn ends when they are out.
 
         Raises:
             NotFound: there is no such turn of that owner.
@@ -605,19 +673,46 @@ class Turns:
             turn = self._find(tx, turn_id, owner)
             if turn.state not in ("waiting", "running"):
                 raise Conflict(turn.state)
-            if turn.answered:
+            if turn.answered or turn.command:
                 raise Conflict("done")
             if turn.state == "running":
                 tx.run("UPDATE keys SET holder = NULL, fence = fence + 1 WHERE key = ?", turn.key)
             now = self._clock.now()
             self._say(tx, turn, _next_part(tx, turn), text, calls_of(tx, turn.id), now)
+            _store_parts(tx, turn, parts, now)
             tx.run(
-                "UPDATE turns SET state = 'cancelled', answered = 1, ended_at = ? WHERE id = ?",
-                now, turn.id,
+                "UPDATE turns SET state = ?, final = 'cancelled', answered = 1, due_at = 0,"
+                " ended_at = ? WHERE id = ?",
+                "waiting" if parts else "cancelled", None if parts else now, turn.id,
             )  # fmt: skip
             return turn
 
         return self._database.write(run)
+
+    def unfinished(self, key: str, person: str) -> Turn | None:
+        """The person's first message under a key that is not answered yet."""
+        row = self._database.read(
+            lambda tx: tx.row(
+                f"SELECT {_TURN} FROM turns t WHERE t.key = ? AND t.person = ?"
+                " AND t.state IN ('waiting', 'running') AND t.answered = 0 AND t.command = ''"
+                " ORDER BY t.seq LIMIT 1",
+                key, person,
+            )
+        )  # fmt: skip
+        return None if row is None else _turn(row)
+
+    def overtaken(self, fences: Mapping[str, int]) -> list[str]:
+        """Which of these turns, with the fences they run under, are not ours any more."""
+        if not fences:
+            return []
+        rows = self._database.read(
+            lambda tx: tx.rows(
+                "SELECT t.id, k.fence FROM turns t LEFT JOIN keys k ON k.key = t.key"
+                f" WHERE t.id IN ({joined(fences)})",
+                *fences,
+            )
+        )
+        return [str(turn) for turn, fence in rows if fence != fences[str(turn)]]
 
     def retry(self, turn_id: str) -> Turn:
         """Puts a turn that was set aside back to be tried anew.
@@ -703,14 +798,11 @@ class Turns:
 
     @staticmethod
     def _find(tx: Tx, turn_id: str, owner: str | None) -> Turn:
-        row = tx.row(
-            f"SELECT {_TURN}, c.owner FROM turns t JOIN conversations c ON c.id = t.conversation"
-            " WHERE t.id = ?",
-            turn_id,
-        )
-        if row is None or owner not in (None, row[-1]):
+        row = tx.row(f"SELECT {_TURN} FROM turns t WHERE t.id = ?", turn_id)
+        turn = None if row is None else _turn(row)
+        if turn is None or owner not in (None, turn.owner):
             raise NotFound(turn_id)
-        return _turn(row[:-1])
+        return turn
 
     def in_state(self, states: tuple[State, ...], limit: int) -> list[Turn]:
         """The oldest turns in those states."""
@@ -768,9 +860,53 @@ def _release(tx: Tx, work: Work) -> None:
     tx.run("UPDATE keys SET holder = NULL WHERE key = ? AND fence = ?", work.turn.key, work.fence)
 
 
-def _parts_out(tx: Tx, turn: Turn) -> int:
-    row = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn.id)
-    return int(str(row[0])) if row else 0
+def _store_turn(tx: Tx, turn: Turn, hash: str, fence: int) -> None:
+    """Stores an event and the turn that it began."""
+    tx.run(
+        "INSERT INTO events (id, channel, kind, at, turn, hash, detail)"
+        " VALUES (?, ?, ?, ?, ?, ?, '{}')",
+        turn.event, turn.channel, turn.command.partition(" ")[0] or "message", turn.accepted_at,
+        turn.id, hash,
+    )  # fmt: skip
+    tx.run(
+        "INSERT INTO turns (id, event, key, seq, conversation, channel, person, kind, space,"
+        " target, state, attempts, fence, accepted_at, answered, command, owner)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        turn.id, turn.event, turn.key, turn.seq, turn.conversation, turn.channel, turn.person,
+        turn.kind, turn.space, turn.target, turn.state, turn.attempts, fence, turn.accepted_at,
+        int(turn.answered), turn.command, turn.owner,
+    )  # fmt: skip
+
+
+def _store_parts(tx: Tx, turn: Turn, parts: tuple[Part, ...], now: int) -> None:
+    """Stores the parts of an answer; the first takes the place of a placeholder."""
+    if not parts:
+        return
+    row = tx.row(
+        "SELECT count(*) FROM deliveries WHERE turn = ? AND state <> 'placeholder'", turn.id
+    )
+    first = int(str(row[0])) if row else 0
+    for n, part in enumerate(parts, first):
+        tx.run(
+            "INSERT INTO deliveries (turn, part, message, text, state, at, card)"
+            " VALUES (?, ?, ?, ?, 'waiting', ?, ?) ON CONFLICT (turn, part) DO UPDATE SET"
+            " text = excluded.text, state = 'waiting', at = excluded.at",
+            turn.id, n, part.message, part.text, now, part.card,
+        )  # fmt: skip
+
+
+def _remember_told(tx: Tx, conversation: str, stores: tuple[str, ...]) -> None:
+    row = tx.row("SELECT told FROM conversations WHERE id = ?", conversation)
+    assert row is not None
+    told = sorted({*json.loads(str(row[0])), *stores})
+    tx.run("UPDATE conversations SET told = ? WHERE id = ?", json.dumps(told), conversation)
+
+
+def _no_message(turn: Turn) -> Message:
+    """What stands in the place of a command's message."""
+    return Message(
+        "", turn.conversation, turn.id, turn.seq, 0, "person", turn.person, "", turn.accepted_at, ""
+    )
 
 
 def _next_part(tx: Tx, turn: Turn) -> int:

@@ -58,15 +58,24 @@ class Rig:
         changes = parts.pop("settings", {})
         silence = parts.pop("silence_s", 20.0)
         self.settings = load(self.environ(), None).model_copy(update=changes)
-        client = OpenAIModel(self.model.url, "fake", KEY, pause_s=0.0, silence_s=silence)
-        self.stack.callback(client.close)
-        parts.setdefault("model", client)
-        self.mercury = build(self.settings, clock=self.clock, **parts)
+        self._silence = silence
+        self._parts = parts
+        self._build()
         self.stack.callback(self.end)
-        self.mercury.start()
-        self.web = Web(self.mercury)
         self._listen()
         return self
+
+    def _build(self) -> None:
+        client = OpenAIModel(self.model.url, "fake", KEY, pause_s=0.0, silence_s=self._silence)
+        self.stack.callback(client.close)
+        self.mercury = build(self.settings, clock=self.clock, **{"model": client, **self._parts})
+        self.mercury.start()
+        self.web = Web(self.mercury)
+
+    def again(self) -> None:
+        """Another Mercury takes the place of this one, over the same archive."""
+        self.end()
+        self._build()
 
     def environ(self) -> dict[str, str]:
         certs = self.chat.certs_url if self.form == "addon" else self.chat.classic_certs_url

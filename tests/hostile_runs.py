@@ -403,11 +403,23 @@ def terminal(rig: Rig, told: dict[str, Any]) -> None:
     rig.seen.facts["stdout"] = re.sub(r"\x1b\[[01]m", "", "".join(shown))
 
 
+def begun_anew(rig: Rig, told: dict[str, Any]) -> None:
+    """`/new` of one person, beside others' conversations and their own in a space."""
+    for place, name in (("DM_ALICE", "alice"), ("DM_BOB", "bob"), ("TEAM", "alice")):
+        rig.tell("We decided on blue.", place, **{"from": name})
+    before = len(rig.chat.messages)
+    run_event(rig, told)
+    rig.seen.facts["shown"] = [message.text for message in rig.chat.messages[before:]]
+    ended = rig.rows("SELECT key FROM conversations WHERE ended_at IS NOT NULL")
+    rig.seen.facts["only alice's own DM conversation is closed"] = ended == [("spaces/DMALICE",)]
+
+
 Special = Callable[[Rig, dict[str, Any]], None]
 SPECIAL: dict[str, Special] = {
     "auth-11": certificates_away, "auth-12": forwarded, "auth-15": rotated, "auth-16": skewed,
     "parse-18": content_type, "deliv-08": removed, "scope-04": other_spaces, "scope-13": twin,
-    "text-09": repeated, "disk-12": corrupt, "proc-04": jumps, "proc-09": hangs, "cli-03": argument,
+    "text-09": repeated, "text-12": begun_anew, "disk-12": corrupt,
+    "proc-04": jumps, "proc-09": hangs, "cli-03": argument,
     "cli-04": terminal,
 }  # fmt: skip
 """One of a kind, on a Mercury in this process."""

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import requests
 
-from bot.chat.api import (
-    ChatApi,
+from bot.chat.api import ChatApi, message_id
+from bot.chat.client import Client
+from bot.chat.errors import (
     ChatError,
     CredentialsRefused,
     Deleted,
@@ -23,7 +24,6 @@ from bot.chat.api import (
     Taken,
     TooLong,
     Unavailable,
-    message_id,
 )
 from bot.chat.events import Target
 from bot.stop import Stop, Stopped
@@ -66,8 +66,8 @@ def server() -> Iterator[ChatServer]:
 @pytest.fixture
 def api(server: ChatServer, tmp_path: Path) -> Iterator[ChatApi]:
     key = server.write_key_file(tmp_path / "key.json")
-    with closing(ChatApi(server.url, key, timeout_s=5.0)) as made:
-        yield made
+    with closing(Client(server.url, key, timeout_s=5.0)) as client:
+        yield ChatApi(client)
 
 
 def stop() -> Stop:
@@ -150,8 +150,8 @@ def test_a_time_out_after_the_message_was_stored_is_found_again(
 ) -> None:
     key = server.write_key_file(tmp_path / "key.json")
     server.fail("create", how="stall_after")
-    with closing(ChatApi(server.url, key, timeout_s=0.3)) as api:
-        api.put(DM, ID, "hi", stop())
+    with closing(Client(server.url, key, timeout_s=0.3)) as client:
+        ChatApi(client).put(DM, ID, "hi", stop())
     assert [message.text for message in server.messages] == ["hi"]
 
 
@@ -240,10 +240,10 @@ def test_retry_after_is_seconds_or_a_date(
     key = server.write_key_file(tmp_path / "key.json")
     server.fail("create", status=429, retry_after=header)
     with (
-        closing(ChatApi(server.url, key, now=lambda: 1_795_165_200.0)) as api,
+        closing(Client(server.url, key, now=lambda: 1_795_165_200.0)) as client,
         pytest.raises(Limited) as caught,
     ):
-        api.put(DM, ID, "hi", stop())
+        ChatApi(client).put(DM, ID, "hi", stop())
     assert caught.value.retry_after == seconds
 
 
@@ -266,7 +266,7 @@ def test_a_refused_key_is_refused_credentials(server: ChatServer, api: ChatApi) 
 
 def test_a_key_file_that_cannot_be_read_is_refused_credentials(tmp_path: Path) -> None:
     with pytest.raises(CredentialsRefused):
-        ChatApi("http://127.0.0.1:9", tmp_path / "none.json").put(DM, ID, "hi", stop())
+        ChatApi(Client("http://127.0.0.1:9", tmp_path / "none.json")).put(DM, ID, "hi", stop())
 
 
 def test_a_text_over_chats_limit_is_too_long(server: ChatServer, api: ChatApi) -> None:

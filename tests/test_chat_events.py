@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.chat.events import Form, Ignored, Message, Removed, Target, is_in, parse
+from bot.chat.events import (
+    Added,
+    Attachment,
+    Click,
+    Form,
+    Ignored,
+    Message,
+    Removed,
+    Target,
+    is_in,
+    parse,
+)
 from bot.scope import Scope
 from tests.shared import load, names, needs_shared
 
@@ -36,14 +47,22 @@ MESSAGES: dict[str, tuple[str, str | None, str]] = {
     ),
 }
 OTHERS = {
-    "added_to_space_by_mention",
     "added_to_space_by_mention_2_of_2",
     "message_matched_url",
     "message_quoted",
     "space_mention_empty",
     "space_mention_midtext",
     "space_thread_reply_mention",
+    "slash_command",
+    "slash_command_no_args",
 }
+ADDED = {
+    "added_to_dm",
+    "added_to_space",
+    "added_to_space_by_mention",
+    "added_to_space_by_mention_1_of_2",
+}
+CLICKED = {"card_clicked", "card_clicked_by_other_user"}
 REMOVED = {"removed_from_dm": DM, "removed_from_space": ROOM}
 FIXTURES = [(form, name) for form in FORMS for name in names(f"google-chat/{form}")]
 
@@ -75,6 +94,10 @@ def test_every_fixture_is_of_the_right_kind(form: Form, name: str) -> None:
         assert event == Removed(REMOVED[name])
     elif name in MESSAGES or name in OTHERS:
         assert isinstance(event, Message)
+    elif name in ADDED:
+        assert isinstance(event, Added)
+    elif name in CLICKED:
+        assert isinstance(event, Click)
     else:
         assert isinstance(event, Ignored)
         assert event.why
@@ -127,24 +150,149 @@ def test_a_quoted_message_stands_apart_from_the_text(form: Form) -> None:
 
 @needs_shared
 @pytest.mark.parametrize("form", FORMS)
-def test_attachments_are_told_in_words_and_never_by_address(form: Form) -> None:
-    assert read(form, "message_with_attachment").attachments == ("notes.pdf (application/pdf)",)
+def test_attachments_are_known_by_their_resource_and_never_by_address(form: Form) -> None:
+    resource = "ClFmaXh0dXJlLW1lZGlhLXJlc291cmNlLW5hbWU="
+    assert read(form, "message_with_attachment").attachments == (
+        Attachment("notes.pdf", "application/pdf", resource),
+    )
     (drive,) = read(form, "message_with_drive_attachment").attachments
-    assert drive == "Budget (in Google Drive, which an app cannot read)"
+    assert (drive.name, drive.resource, drive.why) == ("Budget", "", "drive")
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    "resource", ["../../x", "a?alt=json", "a#b", "a b", "", 7, None, "x" * 3000]
+)
+def test_a_resource_that_could_lead_elsewhere_is_not_kept(resource: Any) -> None:
+    body = fixture("classic", "message_with_attachment")
+    body["message"]["attachment"][0]["attachmentDataRef"]["resourceName"] = resource
+    event = parse(body, "classic", ALL)
+    assert isinstance(event, Message)
+    assert [(one.resource, one.why) for one in event.attachments] == [("", "unknown")]
 
 
 @needs_shared
 def test_a_gif_is_an_attachment() -> None:
-    assert read("classic", "message_with_gif").attachments == ("a GIF",)
+    (gif,) = read("classic", "message_with_gif").attachments
+    assert (gif.name, gif.why) == ("a GIF", "gif")
 
 
 @needs_shared
-def test_being_added_by_a_mention_is_answered_once_in_both_forms() -> None:
-    classic = read("classic", "added_to_space_by_mention")
-    assert classic.text == "welcome, what can you do?"
-    first = fixture("addon", "added_to_space_by_mention_1_of_2")
-    assert isinstance(parse(first, "addon", ALL), Ignored)
-    assert read("addon", "added_to_space_by_mention_2_of_2").id == classic.id
+def test_being_added_by_a_mention_is_a_welcome_and_a_message_in_both_forms() -> None:
+    classic = parse(fixture("classic", "added_to_space_by_mention"), "classic", ALL)
+    assert isinstance(classic, Added)
+    assert classic.message is not None
+    assert classic.message.text == "welcome, what can you do?"
+    first = parse(fixture("addon", "added_to_space_by_mention_1_of_2"), "addon", ALL)
+    assert isinstance(first, Added)
+    assert first.message is None
+    assert read("addon", "added_to_space_by_mention_2_of_2").id == classic.message.id
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+def test_being_added_has_one_id_however_often_it_is_told(form: Form) -> None:
+    body = fixture(form, "added_to_space")
+    first, again = parse(body, form, ALL), parse(copy.deepcopy(body), form, ALL)
+    assert isinstance(first, Added)
+    assert first == again
+    assert first.target == Target(ROOM)
+    (body if form == "classic" else body["chat"])["eventTime"] = "2026-12-01T00:00:00Z"
+    later = parse(body, form, ALL)
+    assert isinstance(later, Added)
+    assert later.id != first.id
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+def test_an_administrator_s_install_is_silent(form: Form) -> None:
+    body = fixture(form, "added_to_dm")
+    space = (body if form == "classic" else body["chat"]["addedToSpacePayload"])["space"]
+    space["adminInstalled"] = True
+    event = parse(body, form, ALL)
+    assert isinstance(event, Ignored)
+    assert event.why == "installed by an administrator"
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+def test_a_slash_command_is_as_if_it_were_typed(form: Form) -> None:
+    event = read(form, "slash_command")
+    assert (event.text, event.key) == ("/recap last week", f"{ROOM}/threads/tR11")
+    assert read(form, "slash_command_no_args").text == "/recap"
+
+
+def quick(form: Form, id_: Any, kind: str = "QUICK_COMMAND") -> dict[str, Any]:
+    """A quick command, which comes without any message."""
+    user = {"name": ADA, "displayName": "Ada Fixture", "type": "HUMAN"}
+    space = {"name": ROOM, "spaceType": "SPACE", "spaceThreadingState": "THREADED_MESSAGES"}
+    told = {"appCommandMetadata": {"appCommandId": id_, "appCommandType": kind}, "space": space,
+            "thread": {"name": f"{ROOM}/threads/tR1"}}  # fmt: skip
+    if form == "classic":
+        return {"type": "APP_COMMAND", "user": user, "eventTime": "t", **told}
+    return {"chat": {"user": user, "eventTime": "t", "appCommandPayload": told}}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("id_", "text"), [(1, "/help"), (2.0, "/new"), ("5", "/recap"), (99, "/help"), (None, "/help")]
+)
+def test_a_quick_command_is_known_by_the_id_that_the_console_was_given(
+    form: Form, id_: Any, text: str
+) -> None:
+    event = parse(quick(form, id_), form, ALL)
+    assert isinstance(event, Message)
+    assert (event.text, event.key) == (text, f"{ROOM}/threads/tR1")
+    again = parse(quick(form, id_), form, ALL)
+    assert isinstance(again, Message)
+    assert again.id == event.id
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["MESSAGE_ACTION", "SOMETHING_NEW", ""])
+def test_other_commands_are_ignored(form: Form, kind: str) -> None:
+    assert isinstance(parse(quick(form, 1, kind), form, ALL), Ignored)
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+def test_a_click_names_its_person_place_and_decision(form: Form) -> None:
+    event = parse(fixture(form, "card_clicked"), form, ALL)
+    assert isinstance(event, Click)
+    assert (event.action, event.decision, event.ref) == (
+        "wiki.promote", "confirm", "cfm_7Q2N0FIXTURE",
+    )  # fmt: skip
+    assert event.scope == Scope(f"google-chat:{ADA}", "space", ROOM)
+    other = parse(fixture(form, "card_clicked_by_other_user"), form, ALL)
+    assert isinstance(other, Click)
+    assert other.scope.person == f"google-chat:{BEN}"
+    assert other.id != event.id
+
+
+@needs_shared
+def test_a_click_on_a_card_from_before_the_conversion_is_known_by_its_method() -> None:
+    body = fixture("addon", "card_clicked")
+    parameters = body["commonEventObject"]["parameters"]
+    del parameters["action"]
+    parameters["__action_method_name__"] = "wiki.promote"
+    event = parse(body, "addon", ALL)
+    assert isinstance(event, Click)
+    assert (event.action, event.decision) == ("wiki.promote", "confirm")
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "change", [{"decision": "maybe"}, {"ref": 7}, {"ref": "x" * 999}, {"ref": None}]
+)
+def test_a_click_on_no_button_of_ours_is_ignored(form: Form, change: dict[str, Any]) -> None:
+    body = fixture(form, "card_clicked")
+    if form == "classic":
+        body["action"]["parameters"] = []
+        body["common"]["parameters"].update(change)
+    else:
+        body["commonEventObject"]["parameters"].update(change)
+    assert isinstance(parse(body, form, ALL), Ignored)
 
 
 @needs_shared
@@ -285,7 +433,7 @@ def test_an_event_of_the_other_form_is_ignored() -> None:
 
 @needs_shared
 def test_only_names_of_keys_are_told_of_an_ignored_event() -> None:
-    event = parse(fixture("addon", "slash_command"), "addon", ALL)
+    event = parse(fixture("addon", "message_action"), "addon", ALL)
     assert isinstance(event, Ignored)
     assert "chat.appCommandPayload" in event.keys
     assert list(event.keys) == sorted(event.keys)
@@ -351,11 +499,16 @@ def test_no_mutated_event_raises_or_leads_elsewhere(data: st.DataObject) -> None
         if not body:
             break
     event = parse(body, form, data.draw(st.sampled_from([ALL, frozenset({"corp.example.test"})])))
+    if isinstance(event, Added) and event.message is not None:
+        event = event.message
     if isinstance(event, Message):
-        assert is_in(event.id, event.target.space, "messages")
+        assert is_in(event.id, event.target.space, "messages") or event.id.startswith("command:")
         assert event.key in (event.target.space, event.target.thread)
         assert event.scope.space in (None, event.target.space)
         assert all(isinstance(one, str) for one in (event.text, event.author_name))
-        assert all(isinstance(one, str) for one in event.attachments)
+        assert all(".." not in one.resource for one in event.attachments)
+    elif isinstance(event, Click):
+        assert event.decision in ("confirm", "cancel")
+        assert isinstance(event.ref, str)
     else:
-        assert isinstance(event, Removed | Ignored)
+        assert isinstance(event, Added | Removed | Ignored)

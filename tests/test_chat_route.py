@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from bot.chat.events import Form, Message, Removed
+from bot.chat.events import Event, Form, Message, Removed
 from bot.chat.route import blueprint
 from bot.chat.verify import Certificates, CertificatesAway, Unverified, Verifier
 from bot.http.body import MAX_BYTES
@@ -45,13 +45,13 @@ class Route:
 
     def __init__(self, form: Form = "classic") -> None:
         self.gate = Gate()
-        self.accepted: list[Message | Removed] = []
+        self.accepted: list[Event] = []
         self.down = False
         app = Flask(__name__)
         app.register_blueprint(blueprint(self.gate, form, frozenset(), self._accept))
         self.client = app.test_client()
 
-    def _accept(self, event: Message | Removed) -> None:
+    def _accept(self, event: Event) -> None:
         if self.down:
             raise StoreDown("full")
         self.accepted.append(event)

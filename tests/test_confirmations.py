@@ -698,8 +698,12 @@ class Chatter:
         body = event("addon", text, id_, f"DM{user}", user)
         response = self.web.request("POST", "/chat/events", json=body, headers=headers)
         assert (response.status_code, response.get_json()) == (200, {})
-        until(lambda: len(self.chat.shown) >= shown, what=f"{shown} messages")
-        return self.chat.shown[shown - 1].text
+        until(lambda: len(self.texts()) >= shown, what=f"{shown} messages")
+        return self.texts()[shown - 1]
+
+    def texts(self) -> list[str]:
+        """What is shown that is no card."""
+        return [message.text for message in self.chat.shown if not message.cards]
 
     def staged(self) -> tuple[str, str]:
         """The code and the id of what waits."""

@@ -175,14 +175,6 @@ def test_what_an_earlier_attempt_looked_for_is_looked_for_again() -> None:
     assert "under the blue pot" in text
 
 
-def test_a_result_that_was_cut_is_read_as_far_as_it_goes() -> None:
-    whole = json.dumps(found(KEY_HIT, hit("The shed key has a twin. " + "x" * 5_000)))
-    cut = whole[:2_000] + " … [cut: 3000 more characters; ask for less]"
-    _, text = converse("Where is the shed key?", {ARCHIVE: cut})
-    assert "under the blue pot" in text
-    assert "> The shed key has a twin." in text
-
-
 @pytest.mark.parametrize("result", ["", "null", "[]", '{"ok": true}', '{"hits": 3}', "{", "x" * 99])
 def test_a_result_of_any_shape_ends_in_an_answer(result: str) -> None:
     prompt: list[dict[str, Any]] = [

@@ -19,9 +19,11 @@ import pytest
 import regex
 
 from bot import words
+from bot.markdown import to_chat
 from bot.tools import MAX_CALLS, RESULT_CHARS
 from memory.text import is_blank
 from tests import hostile_alone as alone
+from tests import hostile_cards as cards
 from tests import hostile_runs as runs
 from tests.hostile import Rig, Seen
 from tests.shared import SHARED
@@ -35,9 +37,7 @@ MISSING = {
     "wiki_path": "the wiki", "wiki_content": "the wiki", "git_repo": "the wiki",
     "memory_read": "the long-term memory", "memory_write": "the long-term memory",
     "qdrant": "the long-term index", "redis": "the mirror in Redis",
-    "confirm": "promotion by a card", "text-12": "the commands in Chat",
     "cli-01": "mfw vault", "cli-06": "mfw vault", "inj-01": "promotion",
-    "inj-06": "the filter of links", "inj-07": "the filter of links",
     "proc-03": "the archive in PostgreSQL (embedded means one serving process)",
 }  # fmt: skip
 """What a surface, or one row, waits for."""
@@ -90,11 +90,18 @@ def test_hostile_row(
     stop = threading.Event()
     with ExitStack() as stack:
         stack.callback(stop.set)
-        rig = Rig(tmp_path, form, stack).start(**runs.parts(row["id"], stop))
+        promotions = cards.Promotions()
+        given = runs.parts(row["id"], stop)
+        if row["id"] in cards.CARDS:
+            given |= cards.parts(promotions)
+        rig = Rig(tmp_path, form, stack).start(**given)
         monkeypatch.setenv("MERCURY_DATA", str(rig.settings.mercury_data))
         monkeypatch.chdir(tmp_path)
         before, begun = rig.state(), time.monotonic()
-        runs.run(rig, row)
+        if row["id"] in cards.CARDS:
+            cards.run(rig, row, promotions)
+        else:
+            runs.run(rig, row)
         rig.seen.seconds = time.monotonic() - begun
         if "state" in row["expect"]:
             rig.seen.facts.setdefault("unchanged", rig.state() == before)
@@ -142,7 +149,8 @@ def status(rig: Any, seen: Seen, wanted: Any, row: dict[str, Any]) -> None:
 
 
 def state(rig: Rig, seen: Seen, wanted: str, row: dict[str, Any]) -> None:
-    assert seen.facts["unchanged" if wanted == "unchanged" else "same"] is True
+    name = "unchanged" if wanted == "unchanged" else "same"
+    assert seen.facts.get(wanted, seen.facts.get(name)) is True
 
 
 def never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any]) -> None:
@@ -199,9 +207,11 @@ def reply(rig: Rig | None, seen: Seen, wanted: str, row: dict[str, Any]) -> None
     else:
         assert wanted.startswith("normal")
         assert len(shown) == 1
-        assert shown[0].startswith(("You said: ", "Hello.", "Looked."))
+        normal = ("You said: ", "Hello.", "Looked.", words.NEW_CONVERSATION)
+        assert shown[0].startswith(normal)
         if text.isascii() and text.isprintable():
-            assert shown[0] in (f"You said: {text}", "Hello.", "Looked.")
+            said = to_chat(f"You said: {text}")
+            assert shown[0] in (said, "Hello.", "Looked.", words.NEW_CONVERSATION)
 
 
 def stored(rig: Rig, seen: Seen, wanted: str, row: dict[str, Any]) -> None:
@@ -209,6 +219,9 @@ def stored(rig: Rig, seen: Seen, wanted: str, row: dict[str, Any]) -> None:
 
 
 def model_sees_never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any]) -> None:
+    if "$TOKEN" in wanted:
+        assert seen.facts["$TOKEN"] not in rig.prompts()
+        return
     assert wanted == ["tag characters U+E0000-E007F"]
     assert not any(0xE0000 <= ord(char) <= 0xE007F for char in rig.prompts() + rig.left())
 

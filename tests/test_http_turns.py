@@ -244,7 +244,7 @@ def test_a_confirmation_is_told_in_the_stream_and_in_the_json(make: Make) -> Non
     person = alice(make(model=model, tools=[note_tool([], "irreversible")]))
     events = person.begin("publish").rest()
     assert [event.kind for event in events] == [
-        "accepted", "tool", "confirmation", "tool_finished", "text", "answer",
+        "accepted", "tool", "confirmation", "tool_finished", "text", "text", "answer",
     ]  # fmt: skip
     shown = events[2].data
     assert {"token", "code", "action", "text", "expires_at"} <= set(shown)
@@ -260,13 +260,13 @@ def test_what_the_model_s_absence_voids_is_reset_in_the_stream(make: Make) -> No
 
 def test_another_attempt_begins_with_one_reset(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.engine.RETRY_S", (0.0, 0.0))
-    broken = [Text("half an ans"), None, RuntimeError("a bug")]
+    broken = [Text("half an ans"), Text("wer "), None, RuntimeError("a bug")]
     model = Paced(broken, [Text("Whole.")])
     mercury = make(model=model)
     person = alice(mercury)
     stream = person.begin("hi")
     first = stream.until("text")[-1]
-    assert first.data == {"delta": "half an ans"}
+    assert first.data == {"delta": "half an "}
     model.go()
     events = stream.rest()
     assert [event.kind for event in events] == ["reset", "text", "answer"]
@@ -406,7 +406,7 @@ def test_a_turn_tells_its_state(make: Make) -> None:
 
 
 def test_a_stream_is_taken_up_in_the_middle(make: Make) -> None:
-    model = Paced([Text("a"), Text("b"), Text("c"), None, Text("d")])
+    model = Paced([Text("a "), Text("b "), Text("c "), None, Text("d")])
     person = alice(make(model=model))
     first = person.begin("hi")
     turn = first.next().data["turn"]
@@ -441,7 +441,7 @@ def test_events_that_left_the_buffer_mean_a_reset(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bot.streams.BUFFER_CHARS", 10)
-    model = Paced([Text("0123"), None, Text("4567"), Text("89ab"), None, Text("cdef")])
+    model = Paced([Text("012 "), None, Text("456 "), Text("89a "), None, Text("cde ")])
     person = alice(make(model=model))
     stream = person.begin("hi")
     turn = stream.next().data["turn"]
@@ -451,7 +451,7 @@ def test_events_that_left_the_buffer_mean_a_reset(
     until(lambda: person.get(f"/api/turns/{turn}").get_json()["state"] == "done")
     told = person.again(turn, first.id).rest()
     assert told[0].kind == "reset"
-    assert told[-1].data["answer"] == "0123456789abcdef"
+    assert told[-1].data["answer"] == "012 456 89a cde "
 
 
 @pytest.mark.parametrize("last", ["x", "1", "1.2.3", "-1.0", "1.1x", "٣.1", "1" * 30 + ".1"])

@@ -78,8 +78,6 @@ def test_in_a_space_the_prompt_says_so() -> None:
 
 
 def test_a_quoted_message_is_told_as_a_quotation() -> None:
-    told = prompt.quoted_message(
-        message("what is this?"), HOSTILE, {"role": "user", "content": "?"}
-    )
+    told = prompt.with_quoted(HOSTILE, {"role": "user", "content": "?"})
     assert told["content"].splitlines()[1].startswith("> </memory>")
     assert told["content"].endswith("?")

@@ -318,7 +318,7 @@ def test_a_cancelled_turn_has_no_answer_and_its_key_goes_on(make: Make) -> None:
     talk = Talk(mercury)
     first, second = talk.post("stop me"), talk.post("go on")
     assert started.wait(WAIT_S)
-    mercury.engine.cancel(mercury.stores.turns.cancel(first, ALICE.owner, words.STOPPED))
+    mercury.engine.cancel(first, ALICE.owner)
     assert talk.wait(first).state == "cancelled"
     assert talk.wait(second).state == "done"
     assert [m.text for m in talk.messages()] == [

@@ -135,7 +135,7 @@ def close_chat(mercury: Mercury) -> None:
     """Closes the connections to Google Chat that a Mercury keeps open."""
     for delivery in mercury.chat.values():
         assert isinstance(delivery, ChatDelivery)
-        delivery._api.close()
+        delivery.close()
 
 
 def lose_archive(mercury: Mercury) -> None:

@@ -2,7 +2,7 @@
 
 Every part has the id that was derived from the event, so sending it again is the same message.
 Knows the outcomes of sending (google-chat.md §4) and what each means for the turn; the API's
-own details stay in `bot/chat/api.py`.
+own details stay in `bot/chat/api.py`, what is shown beside answers in `bot/chat/beside.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,12 @@ import json
 import logging
 import random
 
-from bot.chat.api import (
-    ChatApi,
+from bot import words
+from bot.chat.api import ChatApi, Sent, card_id, message_id
+from bot.chat.beside import Beside
+from bot.chat.cards import Cards
+from bot.chat.client import Client
+from bot.chat.errors import (
     CredentialsRefused,
     Deleted,
     Gone,
@@ -21,15 +25,15 @@ from bot.chat.api import (
     Rejected,
     TooLong,
     Unavailable,
-    message_id,
 )
 from bot.chat.events import Target
-from bot.chat.split import split
+from bot.chat.split import LIMIT_BYTES, split
 from bot.engine import Delivered, Later
+from bot.markdown import escaped, to_chat
 from bot.stop import Stop
 from memory.deliveries import Deliveries
 from memory.deliveries import Delivery as PartOut
-from memory.turns import Answer, Part, Turn
+from memory.turns import Answer, Part, Turn, Work
 
 log = logging.getLogger(__name__)
 
@@ -39,39 +43,59 @@ LONGEST_IN_PLACE_S = 4.0
 TRIES = 150
 """About a day of pauses; then the answer is given up for the operator to see."""
 HALF_PART_BYTES = 14_000
+NOTICE_BYTES = 4_000
+"""What the notices of an answer may take of its first part."""
 
 
 class ChatDelivery:
     """The delivery of answers to Chat spaces.
 
     Args:
-        api: the Chat API.
+        client: of the Chat API.
         deliveries: the parts and lanes in the archive.
+        cards: what asks for confirmations.
+        beside: placeholders, and cards that are settled.
     """
 
-    def __init__(self, api: ChatApi, deliveries: Deliveries) -> None:
-        self._api = api
+    def __init__(
+        self, client: Client, deliveries: Deliveries, cards: Cards, beside: Beside
+    ) -> None:
+        self._client = client
+        self._api = ChatApi(client)
         self._deliveries = deliveries
+        self._cards = cards
+        self._beside = beside
 
     def warm(self) -> None:
         """Prepares the first delivery, without the network."""
-        self._api.warm()
+        self._client.warm()
 
     def close(self) -> None:
         """Closes the connections that are kept open."""
-        self._api.close()
+        self._beside.close()
+        self._client.close()
+
+    def takes_long(self, work: Work) -> None:
+        """Has a placeholder shown; see `Beside.takes_long`."""
+        self._beside.takes_long(work)
+
+    def sweep(self) -> None:
+        """Has cards settled whose confirmations are."""
+        self._beside.sweep()
 
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
-        """The answer cut into messages, a notice as the last line of the first one."""
-        text = inert(answer.text)
-        notices = [str(notice["text"]) for notice in answer.extras.get("notices", ())]
-        new = [notice for notice in notices if notice not in text]
-        pieces = split(text)
-        if new and pieces:
-            pieces = split(pieces[0] + "\n\n" + "\n".join(f"*{one}*" for one in new)) + pieces[1:]
-        first = len(self._deliveries.of(turn.id))
-        return tuple(
-            Part(message_id(turn.event, n), piece) for n, piece in enumerate(pieces, first)
+        """The answer cut into messages, its notices at the end of the first, then its cards."""
+        text = to_chat(answer.text) or words.NOTHING_TO_SHOW
+        told = [str(notice["text"]) for notice in answer.extras.get("notices", ())]
+        notices = "\n".join(to_chat(f"*{escaped(one)}*") for one in told if one not in answer.text)
+        notices = split(notices, NOTICE_BYTES)[0] if notices else ""
+        room = LIMIT_BYTES - len(notices.encode()) - 2 if notices else LIMIT_BYTES
+        first, *others = split(text, room)
+        pieces = [f"{first}\n\n{notices}" if notices else first, *others]
+        before = sum(one.state != "placeholder" for one in self._deliveries.of(turn.id))
+        return (
+            *(Part(message_id(turn.event, n), piece) for n, piece in enumerate(pieces, before)),
+            *(Part(card_id(id_), "", id_) for id_ in answer.extras.get("confirmations", ())),
         )
 
     def deliver(self, turn: Turn, stop: Stop) -> Delivered | Later:
@@ -80,44 +104,33 @@ class ChatDelivery:
         Raises:
             Stopped: the process is ending.
         """
+        self._beside.forget(turn.id)
         parts = self._deliveries.of(turn.id)
         target = target_of(turn, parts)
         while part := next((one for one in parts if one.state == "waiting"), None):
-            outcome = self._send(part, target, stop)
+            outcome = self._send(turn, part, target, stop)
             if outcome is not None:
                 return outcome
             parts = self._deliveries.of(turn.id)
             target = target_of(turn, parts)
         return Delivered()
 
-    def say(self, target: Target, message: str, text: str, stop: Stop) -> None:
-        """Sends one short text that belongs to no turn, with a few tries.
-
-        Raises:
-            ChatError: it could not be sent.
-            Stopped: the time is over.
-        """
-        for pause in PAUSES_S:
-            if not self._enter_lane(target.space, stop):
-                return
-            try:
-                self._api.put(target, message, inert(text), stop)
-            except (Unavailable, Limited):
-                stop.wait(pause)
-            else:
-                return
-
-    def _send(self, part: PartOut, target: Target, stop: Stop) -> Delivered | Later | None:
+    def _send(
+        self, turn: Turn, part: PartOut, target: Target, stop: Stop
+    ) -> Delivered | Later | None:
         """Sends one part; None when the next one may go."""
         if not self._enter_lane(target.space, stop):
             return self._drop(part, "removed from the space")
         try:
-            sent = self._api.put(target, part.message, part.text, stop)
+            sent = self._shown(turn, part, target, stop)
         except Deleted:
             self._drop(part, "deleted")
             return Delivered()
-        except (NotAllowed, Gone) as error:
-            return self._drop(part, str(error) or type(error).__name__)
+        except NotAllowed as error:
+            self._deliveries.close_lane(target.space, "not allowed")
+            return self._drop(part, str(error) or "not allowed")
+        except Gone as error:
+            return self._drop(part, str(error) or "gone")
         except TooLong:
             return self._shorter(part)
         except Rejected as error:
@@ -132,6 +145,25 @@ class ChatDelivery:
             return self._later(part, target, None, str(error) or "unavailable", stop)
         self._deliveries.mark(part, "sent", sent.name, sent.thread or "")
         return None
+
+    def _shown(self, turn: Turn, part: PartOut, target: Target, stop: Stop) -> Sent:
+        """Makes the part be there: a text, a text where a placeholder stands, or a card."""
+        if part.card:
+            content = self._cards.asking(turn.person, part.card)
+            to = Target(target.space, target.thread, turn.person.partition(":")[2])
+            return self._api.put_card(to if turn.space else target, part.message, content, stop)
+        if part.name:
+            stop.check()
+            return self._api.patch(f"{target.space}/messages/{part.message}", part.text)
+        try:
+            return self._api.put(target, part.message, part.text, stop)
+        except TooLong:
+            raise
+        except Rejected as error:
+            if turn.space or target.thread is None or "thread" not in str(error).lower():
+                raise
+            log.error("Chat rejects a direct message's thread: %s", error)
+            return self._api.put(Target(target.space), part.message, part.text, stop)
 
     def _enter_lane(self, space: str, stop: Stop) -> bool:
         """Waits for the space's next slot and takes it; False for a closed lane."""
@@ -184,8 +216,3 @@ def target_of(turn: Turn, parts: list[PartOut]) -> Target:
         (thread or told["thread"]) if told["thread"] else None,
         told["private_to"],
     )
-
-
-def inert(text: str) -> str:
-    """Text in which nothing that a model wrote can mention anybody (`<users/…>`)."""
-    return text.replace("<users/", "<\u200busers/")

@@ -14,7 +14,7 @@ from typing import Protocol
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
-from bot.chat.events import Form, Ignored, Message, Removed, parse
+from bot.chat.events import Event, Form, Ignored, parse
 from bot.chat.verify import CertificatesAway, Unverified
 from bot.http.body import read_bytes
 from bot.http.strict import NotStrict, loads
@@ -37,7 +37,7 @@ def blueprint(
     verifier: Verifies,
     form: Form,
     domains: frozenset[str],
-    accept: Callable[[Message | Removed], None],
+    accept: Callable[[Event], None],
 ) -> Blueprint:
     """The route of one form of event.
 

@@ -9,6 +9,7 @@ from bot.http import problems, routes, turns
 from bot.http.auth import authenticator
 from bot.http.gate import Gate
 from bot.mercury import Mercury
+from bot.web import confirm
 
 BODY_BYTES = 1_048_576
 
@@ -35,6 +36,7 @@ def flask_app(mercury: Mercury, local_key: str = "") -> Flask:
 
     app.register_blueprint(turns.blueprint(mercury, authenticate, gate))
     app.register_blueprint(routes.blueprint(mercury, authenticate))
+    app.register_blueprint(confirm.blueprint(mercury))
     if mercury.settings.google_chat_format:
         from bot.chat.door import chat_blueprint
 

@@ -128,12 +128,11 @@ class _Turns:
 
     def cancel(self, scope: Scope, turn_id: str) -> Response:
         try:
-            turn = self._turns.cancel(turn_id, scope.owner, words.STOPPED)
+            turn = self._engine.cancel(turn_id, scope.owner)
         except NotFound:
             raise not_found() from None
         except Conflict as conflict:
             raise Problem(409, "already_ended", f"the turn is {conflict.state}") from None
-        self._engine.cancel(turn)
         return _answer({"turn": turn.id, "state": "cancelled"}, 202)
 
     # -- accepting --------------------------------------------------------------------------

@@ -38,13 +38,17 @@ def violations(call: str, name: str, query: Mapping[str, Sequence[str]], body: o
     """What is wrong with a request.
 
     Args:
-        call: a method of `spaces.messages`: `create`, `get` or `patch`.
-        name: the parent or the message, as it stands in the path.
+        call: a method of `spaces.messages`, `create`, `get` or `patch`; or `download`.
+        name: the parent, the message or the media's resource, as it stands in the path.
         query: the parameters after the `?`.
         body: the decoded body, or None.
     """
-    messages = description()["resources"]["spaces"]["resources"]["messages"]
-    method = messages["methods"][call]
+    resources = description()["resources"]
+    if call == "download":
+        method = resources["media"]["methods"][call]
+        wrong = [] if query.get("alt") == ["media"] else ["a download without alt=media"]
+        return [*wrong, *_query(method, query), *_body(method, body)]
+    method = resources["spaces"]["resources"]["messages"]["methods"][call]
     return [
         *_path(method, name),
         *_query(method, query),
@@ -137,3 +141,7 @@ def _prose(call: str, query: Mapping[str, Sequence[str]], body: Mapping[str, Any
             yield f"body.{given} is not in the mask"
         if "allowMissing" in query:
             yield "allowMissing would make a deleted message again"
+    for card in body.get("cardsV2", ()):
+        for section in card["card"].get("sections", ()):
+            if not section.get("widgets"):
+                yield "a card's section without widgets"

@@ -27,7 +27,7 @@ from tests.fakes.google_keys import Signer
 
 __all__ = ["ChatServer", "Fault", "Posted", "Request", "Signer"]
 
-Call = Literal["create", "get", "patch", "token", "certs"]
+Call = Literal["create", "get", "patch", "token", "certs", "download"]
 How = Literal["error", "cut", "cut_after", "stall", "stall_after", "error_after", "no_json"]
 
 GOOGLE_TOKEN_URL = "https://oauth2.googleapis.com/token"
@@ -64,6 +64,29 @@ class Posted:
     """The body that it was created with."""
     edits: int = 0
     deleted: bool = False
+    cards: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    """Every text that it has had, the newest last."""
+
+    def buttons(self) -> list[dict[str, Any]]:
+        """The buttons of its cards."""
+        return [
+            button
+            for card in self.cards
+            for section in card["card"]["sections"]
+            for widget in section["widgets"]
+            for button in widget.get("buttonList", {}).get("buttons", ())
+        ]
+
+    def card_text(self) -> str:
+        """The texts of its cards, as they are written: HTML."""
+        return "\n".join(
+            widget["textParagraph"]["text"]
+            for card in self.cards
+            for section in card["card"]["sections"]
+            for widget in section["widgets"]
+            if "textParagraph" in widget
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +150,8 @@ class ChatServer:
             "classic": {"k1": google_keys.certificate(google_keys.CLASSIC)},
         }
         self.max_age = 3_600
+        self.media: dict[str, bytes] = {}
+        """Attachments by their resource names."""
         self.removed_from: set[str] = set()
         self.gone: set[str] = set()
         """Spaces and threads that do not exist any more."""
@@ -286,7 +311,10 @@ class ChatServer:
                 form = "classic" if path.endswith("/classic") else "addon"
                 age = {"Cache-Control": f"public, max-age={self.max_age}, must-revalidate"}
                 return _Answer(200, self.certificates[form], age)
-            return self._api(handler.headers.get("Authorization", ""), call, path, query, body)
+            bearer = handler.headers.get("Authorization", "")
+            if call == "download":
+                return self._download(bearer, path, query)
+            return self._api(bearer, call, path, query, body)
         except _Refusal as refusal:
             return refusal.answer
 
@@ -337,9 +365,25 @@ class ChatServer:
             message = self._find(space, id_)
             if call == "patch":
                 _check_size(told)
-                message.text, message.markup = told["text"], told.get("markupSyntax", "")
+                mask = query["updateMask"][0].split(",")
+                if "text" in mask:
+                    message.text, message.markup = told["text"], told.get("markupSyntax", "")
+                    message.texts.append(message.text)
+                if "cardsV2" in mask:
+                    message.cards = told["cardsV2"]
                 message.edits += 1
             return _Answer(200, self._told(message))
+
+    def _download(self, bearer: str, path: str, query: Mapping[str, list[str]]) -> _Answer:
+        resource = urllib.parse.unquote(path.removeprefix("/v1/media/"))
+        with self._lock:
+            wrong = violations("download", resource, query, None)
+            self.violations += [f"download: {one}" for one in wrong]
+            if bearer.removeprefix("Bearer ") not in self._tokens:
+                raise _Refusal(401, "Request had invalid authentication credentials.")
+            if resource not in self.media:
+                raise _Refusal(404, "no such media")
+            return _Answer(200, self.media[resource])
 
     def _create(self, space: str, query: Mapping[str, list[str]], body: dict[str, Any]) -> _Answer:
         _check_size(body)
@@ -366,6 +410,8 @@ class ChatServer:
             body.get("privateMessageViewer", {}).get("name"),
             request_id,
             body,
+            cards=body.get("cardsV2", []),
+            texts=[body.get("text", "")],
         )
         self.messages.append(posted)
         return _Answer(200, self._told(posted))
@@ -395,6 +441,9 @@ class ChatServer:
 
 
 def _check_size(body: dict[str, Any]) -> None:
+    told = {key: body[key] for key in ("text", "cardsV2", "fallbackText") if key in body}
+    if len(json.dumps(told, ensure_ascii=False).encode()) > LIMIT_BYTES + 64:
+        raise _Refusal(400, f"Message is longer than the limit of {LIMIT_BYTES} bytes")
     if len(body.get("text", "").encode()) > LIMIT_BYTES:
         raise _Refusal(400, f"Message is longer than the limit of {LIMIT_BYTES} bytes")
 
@@ -404,6 +453,8 @@ def _call(method: str, path: str) -> str:
         return "certs"
     if path == "/token":
         return "token"
+    if path.startswith("/v1/media/") and method == "GET":
+        return "download"
     return {"POST": "create", "GET": "get", "PATCH": "patch"}.get(method, method)
 
 
