@@ -24,7 +24,8 @@ _PARSED_BLOCKS = ("html_block", "code")
 """Not parsed: HTML is dropped tag by tag, and a model's indented line is seldom code."""
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 _TAG = re.compile(r"</?([A-Za-z][\w-]*)")
-_MENTION = re.compile(r"<(users/[^<>\s]*|customEmojis/[^<>]*)>")
+_MENTION = re.compile(r"<((?:users|customEmojis)/[^<>\s]*)(>?)", re.IGNORECASE)
+_CHAT_LINK = re.compile(r"<((?:https?|mailto):[^\s|<>]+)\|([^|<>\n]+)>", re.IGNORECASE)
 _CITATION = re.compile(r"</?chat-citation[^<>]*>", re.IGNORECASE)
 _LINE_MARK = re.compile(
     r"(?:#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|=+\s*$|-+\s*$|```|~~~|(?:[-*_]\s*){3,}$)|(\d{1,9})([.)])(?=\s|$)"
@@ -84,7 +85,9 @@ def render(tokens: Sequence[Token], lines: Sequence[str], style: Style) -> str:
 
 def _inert(text: str) -> str:
     """Text that mentions nobody, draws no emoji of the company and cites nothing of ours."""
-    return _MENTION.sub(r"‹\1›", _CITATION.sub("", text))
+    return _MENTION.sub(
+        lambda found: f"‹{found[1]}{'›' if found[2] else ''}", _CITATION.sub("", text)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,7 @@ def _width(text: str) -> int:
 
 def _prefixed(text: str, first: str, others: str) -> str:
     lines = text.split("\n")
-    rest = [f"{others}{line}" if line or others.strip() else "" for line in lines[1:]]
+    rest = [f"{others}{line}" if line else others.rstrip() for line in lines[1:]]
     return "\n".join([first + lines[0], *rest])
 
 
@@ -355,16 +358,20 @@ class _Inline:
             return judged
         if judged != read:
             return escaped(judged)
-        return "".join(
+        written = "".join(
             token.content if token.type == "text" else _special(token) for token in tokens
         )
+        return _CHAT_LINK.sub(self._chat_link, written) if "|" in written else written
+
+    def _chat_link(self, found: re.Match[str]) -> str:
+        """Chat's own mark for a link, which is none in Markdown."""
+        return self._linked(parser().normalizeLink(found[1]), escaped(found[2]), found[2])
 
     def _link(self, opened: Token, inside: Sequence[Token]) -> str:
         address = str(opened.attrGet("href") or "")
         if opened.markup == "autolink" and "|" in inside[0].content:
             # Chat's own link mark, which CommonMark takes for an address in angle brackets.
-            target, _, label = inside[0].content.partition("|")
-            return self._linked(parser().normalizeLink(target), escaped(label), label)
+            return _CHAT_LINK.sub(self._chat_link, f"<{inside[0].content}>")
         label = _Inline(
             replace(self._style, text=lambda text: text), self._strong, self._plain
         ).write(_without_links(inside))
