@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests import chaos
+from tests import chaos_events as events
 from tests.chaos import Trial
 
 SEED = 20_261_201
@@ -30,6 +31,11 @@ TRIALS: dict[str, Run] = {
     "poison": lambda folder, seed, quick: [chaos.poison(folder, 1 if quick else 20, seed)],
     "idle": lambda folder, seed, quick: [chaos.idle_races(folder, 40 if quick else 200, seed)],
     "clock": lambda folder, seed, quick: [chaos.clock_jumps(folder, seed)],
+    "events": lambda folder, seed, quick: [
+        events.fuzz(folder / form, 400 if quick else 10_000, seed, form)
+        for form in ("addon", "classic")
+    ],
+    "burst": lambda folder, seed, quick: [events.burst(folder, 10 if quick else 200)],
     "history": lambda folder, seed, quick: [chaos.histories(20 if quick else 500, seed)],
 }
 

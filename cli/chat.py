@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import json
 import re
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -52,7 +53,8 @@ def _name(_: click.Context, option: click.Parameter, value: str | None) -> str |
 def command(text: str | None, conversation: str, user: str | None) -> None:
     """Talk to Mercury in the terminal.
 
-    With TEXT it answers once, else until the end of input.
+    With TEXT it answers once, else until the end of input. Understands /help, /new and the other
+    commands of Google Chat; Ctrl-C stops an answer that is being made.
     """
     from bot import logs
     from bot.settings import load
@@ -61,13 +63,16 @@ def command(text: str | None, conversation: str, user: str | None) -> None:
     logs.configure(settings, quiet=True)
     name = user or re.sub(r"[^A-Za-z0-9._@-]", "-", getpass.getuser())
     with server(settings, name) as client:
+        talk = Talk(client, conversation)
         if text is not None:
-            say(client, text, conversation)
+            talk.say(text)
             return
         if sys.stdin.isatty():
-            click.echo("Mercury listens. An empty line or Ctrl-D ends.", err=True)
+            click.echo(
+                "Mercury listens; /help says to what. An empty line or Ctrl-D ends.", err=True
+            )
         for line in lines():
-            say(client, line, conversation)
+            talk.say(line)
 
 
 def lines() -> Iterator[str]:
@@ -83,13 +88,60 @@ def lines() -> Iterator[str]:
         yield line.rstrip("\n")
 
 
-def say(client: httpx2.Client, text: str, conversation: str) -> None:
-    """Sends one message and prints the answer as it comes."""
+class Talk:
+    """A talk in the terminal: messages and commands, one after the other."""
+
+    def __init__(self, client: httpx2.Client, conversation: str) -> None:
+        self._client = client
+        self._conversation = conversation
+
+    def say(self, text: str) -> None:
+        """Sends a message and prints the answer as it comes, or does what a command says."""
+        from bot.commands import command_of
+
+        command = command_of(text)
+        if command is None:
+            send(self._client, text, self._conversation)
+        else:
+            self._command(command.name)
+
+    def _command(self, name: str) -> None:
+        from bot import words
+
+        if name == "new":
+            self._conversation = f"terminal-{secrets.token_hex(4)}"
+            click.echo(f"A new conversation begins: --conversation {self._conversation}")
+        elif name == "recap":
+            click.echo(self._recap())
+        else:
+            told = {
+                "memory": words.NO_LONG_TERM_MEMORY, "forget": words.NO_FORGETTING,
+                "web": words.NO_WEB_PAGES, "stop": words.NOTHING_TO_STOP,
+            }  # fmt: skip
+            click.echo(told.get(name, words.HELP))
+
+    def _recap(self) -> str:
+        """The last exchange, word for word: the terminal has the room."""
+        from bot import words
+
+        path = f"/api/conversations/{self._conversation}/messages"
+        answer = self._client.get(path, params={"limit": "2"})
+        if answer.status_code == 404:
+            return words.NOTHING_TO_RECAP
+        if answer.status_code != 200:
+            raise Failed(_problem(answer), _CODES.get(answer.status_code, FAILED))
+        items = answer.json()["items"]
+        said = [f"{safe(one['author'])}: {safe_block(one['text'])}" for one in items]
+        return "\n".join(said) or words.NOTHING_TO_RECAP
+
+
+def send(client: httpx2.Client, text: str, conversation: str) -> None:
+    """Sends one message and prints the answer as it comes; Ctrl-C stops it."""
     import httpx2
 
     body = {"text": text, "conversation": conversation}
     headers = {"Accept": "text/event-stream"}
-    shown = ""
+    shown, turn = "", ""
     try:
         with client.stream("POST", "/api/turn", json=body, headers=headers) as response:
             if response.status_code != 200:
@@ -99,9 +151,14 @@ def say(client: httpx2.Client, text: str, conversation: str) -> None:
             for kind, data in events(response):
                 if kind == "error":
                     raise Failed(data["detail"], _CODES.get(data["status"], FAILED))
+                turn = data["turn"] if kind == "accepted" else turn
                 shown = _show(kind, data, shown)
             if kind != "answer":
                 raise Failed("the server ended before it had answered; it will go on", STORE_DOWN)
+    except KeyboardInterrupt:
+        if not turn or client.delete(f"/api/turns/{turn}").status_code != 202:
+            raise
+        click.echo("\n[stopped]", err=True)
     except httpx2.HTTPError as error:
         raise Failed(f"the server does not answer: {error}", STORE_DOWN) from None
 
@@ -181,7 +238,6 @@ def _running(settings: Settings) -> dict[str, Any] | None:
 @contextmanager
 def _own_server(settings: Settings) -> Iterator[tuple[str, str]]:
     """Serves on a free port of the loopback while the command runs."""
-    import secrets
     import threading
 
     from werkzeug.serving import make_server

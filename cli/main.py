@@ -19,6 +19,7 @@ COMMANDS = {
     "conversation": "List, show, end and rebuild conversations.",
     "migrate": "Bring the archive to this version's schema.",
     "serve": "Serve Google Chat and HTTP until told to end.",
+    "setup": "Set up what lies outside of Mercury.",
     "status": "Say what each memory rests on and what waits.",
     "token": "Make, list and revoke bearer tokens.",
     "turn": "List, retry and dismiss turns that were set aside.",

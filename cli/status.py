@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cli.common import as_json, print_json, stores, when
+from cli.common import as_json, print_json, safe, stores, when
 
 
 @click.command()
@@ -19,13 +19,25 @@ def command(as_json: bool) -> None:
     with stores() as opened:
         counts = opened.turns.counts()
         processes = opened.processes.all()
+        parts = opened.deliveries.counts()
+        lanes = opened.deliveries.lanes()
     status: dict[str, Any] = {
         "archive": {"kind": "sqlite", "path": str(settings.archive_path),
                     "bytes": settings.archive_path.stat().st_size},
         "history": {"kind": "process"},
         "model": {"kind": "openai" if settings.model_url else "extractive",
                   "name": settings.model or "extractive"},
-        "chat": {"format": settings.google_chat_format or "off"},
+        "chat": {
+            "format": settings.google_chat_format or "off",
+            "project_number": settings.google_chat_project_number,
+            "audience": settings.google_chat_audience,
+            "parts_waiting": parts.get("waiting", 0),
+            "placeholders": parts.get("placeholder", 0),
+            "lanes": [
+                {"id": one.space, "closed": one.closed, "held_s": round(one.seconds, 1)}
+                for one in lanes
+            ],
+        },
         "turns": {state: counts.get(state, 0) for state in ("waiting", "running", "set_aside")},
         "processes": [
             {"id": one.id, "host": one.host, "pid": one.pid, "version": one.version,
@@ -40,7 +52,7 @@ def command(as_json: bool) -> None:
                f"{status['archive']['bytes']:,} bytes")  # fmt: skip
     click.echo("history      in the serving process, rebuilt from the archive")
     click.echo(f"model        {status['model']['name']}")
-    click.echo(f"Google Chat  {status['chat']['format']}")
+    _tell_chat(status["chat"])
     turns = status["turns"]
     click.echo(
         f"turns        {turns['waiting']} waiting, {turns['running']} running, "
@@ -53,3 +65,16 @@ def command(as_json: bool) -> None:
         click.echo(f"process      {one.pid} on {one.host}, since {when(one.started_at)}, {state}")
     if not any(one.alive for one in processes):
         click.echo("process      none serves now")
+
+
+def _tell_chat(chat: dict[str, Any]) -> None:
+    if chat["format"] == "off":
+        click.echo("Google Chat  off")
+        return
+    audience = chat["audience"] or "the project number"
+    click.echo(f"Google Chat  {chat['format']}, project {chat['project_number']}, for {audience}")
+    click.echo(f"             {chat['parts_waiting']} parts of answers wait to be sent, "
+               f"{chat['placeholders']} placeholders stand")  # fmt: skip
+    for lane in chat["lanes"]:
+        told = f"gets nothing: {lane['closed']}" if lane["closed"] else f"held {lane['held_s']} s"
+        click.echo(f"             {safe(lane['id'])} {safe(told)}")

@@ -817,6 +817,20 @@ class Turns:
         )
         return [_turn(row) for row in rows]
 
+    def first_since(self, channel: Channel, at: int) -> Turn | None:
+        """The first turn of a channel that was accepted at that time or later.
+
+        Looks through all turns: for a command that waits, not for the server.
+        """
+        row = self._database.read(
+            lambda tx: tx.row(
+                f"SELECT {_TURN} FROM turns t WHERE t.channel = ? AND t.accepted_at >= ?"
+                " ORDER BY t.accepted_at, t.seq LIMIT 1",
+                channel, at,
+            )
+        )  # fmt: skip
+        return None if row is None else _turn(row)
+
     def count_running(self) -> int:
         """How many turns run here or elsewhere, or did when their process died."""
         row = self._database.read(

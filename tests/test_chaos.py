@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests import chaos
+from tests import chaos_events as events
+from tests.shared import needs_shared
 
 SEED = 20_261_201
 
@@ -32,3 +36,14 @@ def test_idle_happens_once(tmp_path: Path) -> None:
 
 def test_the_clock_may_jump(tmp_path: Path) -> None:
     check(chaos.clock_jumps(tmp_path, seed=SEED))
+
+
+@needs_shared
+@pytest.mark.parametrize("form", ["addon", "classic"])
+def test_no_event_is_lost_doubled_or_misplaced(tmp_path: Path, form: str) -> None:
+    check(events.fuzz(tmp_path / form, 300, SEED, form, kills=2))
+
+
+@needs_shared
+def test_a_burst_into_one_space_keeps_its_rate_and_order(tmp_path: Path) -> None:
+    check(events.burst(tmp_path, 6))

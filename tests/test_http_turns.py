@@ -260,7 +260,7 @@ def test_what_the_model_s_absence_voids_is_reset_in_the_stream(make: Make) -> No
 
 def test_another_attempt_begins_with_one_reset(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bot.engine.RETRY_S", (0.0, 0.0))
-    broken = [Text("half an ans"), Text("wer "), None, RuntimeError("a bug")]
+    broken = [Text("half an ans"), None, RuntimeError("a bug")]
     model = Paced(broken, [Text("Whole.")])
     mercury = make(model=model)
     person = alice(mercury)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,8 @@ class World:
         """Posts a signed event, as Google does."""
         token = self.signer.addon() if self.form == "addon" else self.signer.classic()
         return httpx2.post(
-            f"{self.served.url}/chat/events", json=event, timeout=30,
-            headers={"Authorization": f"Bearer {token}"},
+            f"{self.served.url}/chat/events", content=json.dumps(event), timeout=30,
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )  # fmt: skip
 
     def deliver(self, event: dict[str, Any]) -> None:
