@@ -13,15 +13,15 @@ from tests.fakes.chat_server import ChatServer
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
 from tests.world import event
 
-PACE_S = 0.05
-"""Twenty events a second: a busy day of a large team, and every answer is delivered meanwhile."""
+PACE_S = 0.02
+"""Fifty events a second, for a minute in all; every answer is delivered meanwhile."""
 MILLI = 1e3
 
 
 def measure(sizes: Sizes) -> Iterator[Figure]:
     """The route's p99 beside that of an empty route with one durable row, at the same pace."""
     folder = sizes.new_folder("chat")
-    rounds, count = sizes.of(5, 3), sizes.of(300, 80)
+    rounds, count = sizes.of(3, 2), sizes.of(1_000, 150)
     with ChatServer() as chat:
         env = {
             "GOOGLE_CHAT_FORMAT": "addon", "GOOGLE_CHAT_PROJECT_NUMBER": PROJECT,

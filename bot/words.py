@@ -51,6 +51,11 @@ WORKING = "Working on it…"
 NOTHING_TO_SHOW = "The answer has nothing in it that could be shown."
 """The answer of which the channel can show nothing."""
 
+TOO_LONG_TO_SHOW = (
+    "Chat finds this part of the answer too long. It is kept; ask me for it in pieces."
+)
+"""What stands in the place of a part that Chat does not take, however it is cut."""
+
 CARD_TITLE = "Please confirm"
 """The title of a card that asks for a confirmation."""
 

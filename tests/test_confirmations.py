@@ -113,6 +113,22 @@ def typed(person: Person, text: str, conversation: str = "c", **headers: str) ->
     return str(response.get_json()["answer"])
 
 
+def test_a_code_under_an_idempotency_key_costs_one_try_however_often_it_is_sent(
+    meet: Callable[..., Web], press: Press
+) -> None:
+    person, shown = ask(meet())
+    key = {"Idempotency-Key": "k1"}
+    for _ in range(9):
+        assert typed(person, "confirm AAAA-AAAA", **key) == words.WRONG_CODE
+    assert person.turn("hello", "c", **key).status_code == 422
+    assert typed(person, "hello", **{"Idempotency-Key": "k2"}) == "ok"
+    assert person.turn("confirm AAAA-AAAA", "c", **{"Idempotency-Key": "k2"}).status_code == 422
+    again = {"Idempotency-Key": "k3"}
+    for _ in range(2):
+        assert typed(person, f"confirm {shown['code']}", **again) == "publish: published"
+    assert press.calls == 1
+
+
 # -- by token ---------------------------------------------------------------------------------
 
 

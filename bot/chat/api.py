@@ -205,6 +205,8 @@ class ChatApi:
             )
         except NotThere:
             raise Deleted("deleted by a person") from None
+        except Taken:
+            raise Unavailable("another write came between") from None
         patched = _posted(told, space, name)
         return Sent(patched.name, patched.thread)
 

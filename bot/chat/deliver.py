@@ -188,10 +188,12 @@ class ChatDelivery:
         return None
 
     def _shorter(self, part: PartOut) -> Delivered | None:
-        """Cuts a part that Chat finds too long once more, once."""
-        pieces = split(part.text, HALF_PART_BYTES)
-        if part.tries or len(pieces) < 2:
-            return self._drop(part, "too long")
+        """Cuts a part that Chat finds too long once more; after that a word stands in its place."""
+        pieces = [] if part.tries else split(part.text, HALF_PART_BYTES)
+        if len(pieces) < 2:
+            if part.text == words.TOO_LONG_TO_SHOW:
+                return self._drop(part, "too long")
+            pieces = [words.TOO_LONG_TO_SHOW]
         ids = [part.message] + [f"{part.message}-{n}"[:63] for n in range(1, len(pieces))]
         self._deliveries.resplit(part, pieces, ids)
         self._deliveries.count_try(part)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -98,7 +98,8 @@ class _Turns:
         text = mend(body.text)
         event = self._event(scope, given)
         if typed := typed_code(text):
-            return self._typed_code(scope, body.conversation, typed, streaming)
+            told = self._once(event, lambda: self._typed_code(scope, body.conversation, typed))
+            return _streamed([sse("0.1", "answer", told)]) if streaming else _answer(told)
         incoming = Incoming(
             event=event, channel=scope.kind,  # type: ignore[arg-type]
             person=scope.person, owner=scope.owner, kind=scope.kind, space=None,
@@ -159,9 +160,7 @@ class _Turns:
         try:
             return self._engine.accept(incoming)
         except Mismatch:
-            raise Problem(
-                422, "idempotency_mismatch", "this Idempotency-Key came with another body before"
-            ) from None
+            raise mismatch() from None
         except NotFound:
             raise not_found() from None
         except Conflict:
@@ -171,9 +170,20 @@ class _Turns:
                 503, "not_stored", "the message could not be stored", headers=RETRY_AFTER
             ) from None
 
+    def _once(self, event: str, settle: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What came of a typed code, which the same request again is told without another try."""
+        known = self._turns.noted(event)
+        if known is not None and known[0] != "code":
+            raise mismatch()
+        if known is not None:
+            return known[1]
+        told = settle()
+        self._turns.note_event(event, "http", "code", json.dumps(told))
+        return told
+
     def _typed_code(
-        self, scope: Scope, conversation: str | None, typed: TypedCode, streaming: bool
-    ) -> Response:
+        self, scope: Scope, conversation: str | None, typed: TypedCode
+    ) -> dict[str, Any]:
         reply, name = words.NOTHING_TO_CONFIRM, conversation or ""
         try:
             if conversation is not None:
@@ -186,9 +196,8 @@ class _Turns:
             if name.startswith("cv_"):
                 raise not_found() from None
         shown = views.turn("", name, "", None, False, {}, [])
-        told = {**shown, "turn": None, "message": None, "conversation": conversation and name,
+        return {**shown, "turn": None, "message": None, "conversation": conversation and name,
                 "answer": reply}  # fmt: skip
-        return _streamed([sse("0.1", "answer", told)]) if streaming else _answer(told)
 
     # -- the outcome ------------------------------------------------------------------------
 
@@ -345,6 +354,13 @@ def hash_of(body: TurnBody) -> str:
 def sse(id_: str, kind: str, data: dict[str, Any]) -> bytes:
     """One event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
     return f"id: {id_}\nevent: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def mismatch() -> Problem:
+    """An Idempotency-Key stands for one body."""
+    return Problem(
+        422, "idempotency_mismatch", "this Idempotency-Key came with another body before"
+    )
 
 
 def read_only() -> Problem:

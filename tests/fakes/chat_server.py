@@ -155,6 +155,7 @@ class ChatServer:
         self.removed_from: set[str] = set()
         self.gone: set[str] = set()
         """Spaces and threads that do not exist any more."""
+        self._by_id: dict[tuple[str, str], Posted] = {}
         self._tokens: set[str] = set()
         self._faults: list[Fault] = []
         self._lock = threading.RLock()
@@ -390,11 +391,11 @@ class ChatServer:
         number = len(self.messages) + 1
         request_id = query.get("requestId", [None])[0]
         id_ = query.get("messageId", [f"m{number}"])[0]
-        for message in self.messages:
-            if message.space == space and request_id and message.request_id == request_id:
-                return _Answer(200, self._echo(message, body) if self.echo else self._told(message))
-            if message.space == space and message.id == id_:
-                raise _Refusal(409, "Message already exists")
+        before = self._by_id.get((space, id_))
+        if before is not None and request_id and before.request_id == request_id:
+            return _Answer(200, self._echo(before, body) if self.echo else self._told(before))
+        if before is not None:
+            raise _Refusal(409, "Message already exists")
         thread = body.get("thread", {}).get("name")
         if thread in self.gone:
             if query["messageReplyOption"] == ["REPLY_MESSAGE_OR_FAIL"]:
@@ -414,10 +415,12 @@ class ChatServer:
             texts=[body.get("text", "")],
         )
         self.messages.append(posted)
+        self._by_id[space, id_] = posted
         return _Answer(200, self._told(posted))
 
     def _find(self, space: str | None, id_: str) -> Posted:
-        for message in self.messages:
+        known = self._by_id.get((space or "", id_))
+        for message in self.messages if known is None else [known]:
             own = id_ == message.id or message.name.endswith(f"/{id_}")
             if own and space in (None, message.space) and not message.deleted:
                 return message
