@@ -116,12 +116,13 @@ def kills(folder: Path, kills: int, seed: int) -> list[Trial]:
         until(world.served.is_ready, 60, "a new worker")
         clients.end()
         begun = time.monotonic()
-        lost = _until_idle(world, 30)
+        lost = until_idle(world, 30)
         took = time.monotonic() - begun
         return _judge(world, clients.acknowledged, kills, took, lost)
 
 
-def _until_idle(world: World, seconds: float) -> list[str]:
+def until_idle(world: World, seconds: float) -> list[str]:
+    """Waits until nothing is left to do; says what is, when it takes longer."""
     sql = "SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')"
     try:
         until(lambda: world.served.rows(sql)[0][0] == 0, seconds, "an empty backlog")
@@ -200,7 +201,7 @@ def terms(folder: Path, rounds: int, seed: int, slow_s: float = 20.0) -> Trial:
             longest = max(longest, time.monotonic() - begun)
             held.set()
             world.served.start()
-            failures += _until_idle(world, 60)
+            failures += until_idle(world, 60)
         shown = Counter(message.text for message in world.chat.shown)
         failures += [f"{text} was shown {n} times" for text, n in shown.items() if n > 1]
         if len(shown) != 8 * rounds:
@@ -232,7 +233,7 @@ def poison(folder: Path, rounds: int, seed: int) -> Trial:
             world.deliver(event("addon", f"poison {n}", f"p{n}", f"P{n}", str(n)))
             for m in range(4):
                 world.deliver(event("addon", f"good {n}.{m}", f"g{n}x{m}", f"G{m}", f"9{m}"))
-            failures += _until_idle(world, 60)
+            failures += until_idle(world, 60)
         shown = Counter(message.text for message in world.chat.shown)
         if shown[words.APOLOGY] != rounds:
             failures.append(f"{shown[words.APOLOGY]} apologies for {rounds} poisons")

@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 
 from bot import words
-from tests.chaos import Trial
+from tests.chaos import Trial, until_idle
 from tests.fakes import model_server as fake
 from tests.served import until
 from tests.shared import load, names
@@ -68,7 +68,7 @@ def fuzz(folder: Path, count: int, seed: int, form: str, kills: int = 5) -> Tria
                     world.served.kill_worker()
                 pool.submit(_post, world, n, body, sent)
         until(world.served.is_ready, 60, "a worker")
-        failures = _until_idle(world, 300)
+        failures = until_idle(world, 300)
         failures += _judge(world, sent)
     figure = f"{form}: {dict(sorted(sent.statuses.items()))}, {len(sent.plain)} plain messages"
     return Trial("8 no event is lost, doubled or misplaced", len(queue), failures, figure, "0")
@@ -87,6 +87,8 @@ def _event(form: str, n: int, dice: random.Random) -> tuple[dict[str, Any], bool
     name = dice.choice(PLAIN if plain else names(f"google-chat/{form}"))
     told = json.dumps(load(f"google-chat/{form}/{name}.json"))
     space = dice.randrange(SPACES)
+    if name.startswith("removed"):
+        space += SPACES  # or answers that wait for their lane would rightly be given up
     for kind in ("FIXDM00001", "FIXROOM0001", "FIXGROUP001"):
         told = told.replace(kind, f"{kind[3:5]}{space}")
     body: dict[str, Any] = json.loads(told)
@@ -158,18 +160,11 @@ def _judge(world: World, sent: _Sent) -> list[str]:
     unknown = set(sent.statuses) - {200, 400, 503}
     failures += [f"{sent.statuses[code]} events got {code}" for code in unknown]
     failures += [f"the Chat API was misused: {one}" for one in world.chat.violations[:3]]
+    errors = [line for line in world.served.told().splitlines() if '"ERROR"' in line]
+    failures += [f"an error: {line[:600]}" for line in errors[:5]]
     if "Traceback" in world.served.told():
         failures.append("an error was not caught")
     return failures
-
-
-def _until_idle(world: World, seconds: float) -> list[str]:
-    sql = "SELECT count(*) FROM turns WHERE state IN ('waiting', 'running')"
-    try:
-        until(lambda: world.served.rows(sql)[0][0] == 0, seconds, "an empty backlog")
-    except AssertionError:
-        return [f"{world.served.rows(sql)[0][0]} turns still wait"]
-    return []
 
 
 def burst(folder: Path, count: int) -> Trial:
@@ -179,7 +174,7 @@ def burst(folder: Path, count: int) -> Trial:
         fixture = load("google-chat/addon/space_mention.json")
         for n in range(count):
             world.deliver(with_text(fixture, f"event {n}", f"b{n}.b{n}"))
-        failures += _until_idle(world, count * 1.5 + 60)
+        failures += until_idle(world, count * 1.5 + 60)
         writes = [r.at for r in world.chat.log if r.call in ("create", "patch")]
         gaps = [later - earlier for earlier, later in itertools.pairwise(writes)]
         numbers = [int(m[1]) for one in world.chat.shown if (m := _SAID.match(one.text))]

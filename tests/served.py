@@ -22,6 +22,7 @@ from memory.ids import random_id
 from memory.records import Message
 from tests.clock import HandClock
 
+ROOT = Path(__file__).parent.parent
 READY_S = 20.0
 STEP_S = 0.02
 
@@ -78,7 +79,7 @@ class Served:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *self.command], env={**self.env, **env},
-                stdout=log, stderr=log, cwd=Path(__file__).parent.parent,
+                stdout=log, stderr=log, cwd=ROOT,
             )  # fmt: skip
         if wait:
             until(self.is_ready, what=f"a ready server; its log says: {self.told()[-2000:]}")
@@ -136,7 +137,7 @@ class Served:
         """A bearer token of `http:<user>`."""
         done = subprocess.run(
             [sys.executable, "-m", "cli", "token", "new", "--user", user], env=self.env,
-            capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent,
+            capture_output=True, text=True, check=True, cwd=ROOT,
         )  # fmt: skip
         return done.stdout.strip().splitlines()[-1]
 
@@ -144,7 +145,7 @@ class Served:
         """Runs an `mfw` command beside the server."""
         return subprocess.run(
             [sys.executable, "-m", "cli", *args], env=self.env, capture_output=True, text=True,
-            check=False, cwd=Path(__file__).parent.parent, timeout=60,
+            check=False, cwd=ROOT, timeout=60,
         )  # fmt: skip
 
     def client(self, token: str) -> httpx2.Client:

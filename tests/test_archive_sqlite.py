@@ -14,8 +14,11 @@ import apsw
 import pytest
 
 from memory.database import Database, SqliteDatabase, Tx
-from memory.errors import Damaged, StoreDown, WrongSchema
-from memory.schema import migrate, pending
+from memory.errors import Damaged, NotFound, StoreDown, WrongSchema
+from memory.ids import random_id
+from memory.schema import STEPS, migrate, pending
+from memory.turns import Turns
+from tests.clock import HandClock
 from tests.contracts.archive import ArchiveContract
 
 
@@ -168,3 +171,31 @@ def test_what_was_acknowledged_survives_the_writer_s_death(tmp_path: Path) -> No
         assert rows is not None
         assert int(str(rows[0])) >= acknowledged
         opened.close()
+
+
+def test_an_archive_of_the_first_schema_is_brought_to_the_newest(tmp_path: Path) -> None:
+    """What was stored before commands and cards came is found as before."""
+    database = SqliteDatabase(tmp_path / "archive.db")
+
+    def first(tx: Tx) -> None:
+        for statement in STEPS[0].sql.replace("{serial}", "INTEGER PRIMARY KEY").split(";"):
+            if statement.strip():
+                tx.run(statement)
+        tx.run("INSERT INTO meta (name, value) VALUES ('schema', '1')")
+        tx.run(
+            "INSERT INTO conversations (id, key, name, channel, owner, title, started_at, last_at,"
+            " stamp) VALUES ('cv_1', 'spaces/S', 'cv_1', 'chat', 'person:p', 't', 1, 1, 's')"
+        )
+        tx.run(
+            "INSERT INTO turns (id, event, key, seq, conversation, channel, person, kind, target,"
+            " state, accepted_at) VALUES ('t_1', 'e', 'spaces/S', 1, 'cv_1', 'chat', 'p', 'dm',"
+            " '{}', 'waiting', 1)"
+        )
+
+    database.write(first)
+    assert [step.version for step in migrate(database)] == [2]
+    turns = Turns(database, HandClock(), random_id, 1_000)
+    assert turns.get("t_1", "person:p").command == ""
+    with pytest.raises(NotFound):
+        turns.get("t_1", "person:q")
+    database.close()

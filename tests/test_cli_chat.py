@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -88,6 +89,44 @@ def test_lines_that_are_piped_in_are_messages_of_one_conversation(make: Make) ->
         told = chat("--user", "ann", stdin="one\n\n  \ntwo\n")
     assert told.stdout == "1\n2\n"
     assert [m["content"] for m in model.prompts[-1][1:]] == ["one", "1", "two"]
+
+
+def test_commands_work_as_in_google_chat(make: Make) -> None:
+    model = Scripted("1", "2", "3")
+    web = Web(make(model=model), KEY)
+    with serving(web):
+        told = chat("--user", "ann", stdin="/recap\none\n/recap\n/new\ntwo\n/help\n/stop\n/web\n")
+    lines = told.stdout.splitlines()
+    assert lines[:4] == [words.NOTHING_TO_RECAP, "1", "ann: one", "Mercury: 1"]
+    assert re.fullmatch(r"A new conversation begins: --conversation terminal-[0-9a-f]{8}", lines[4])
+    assert lines[5] == "2"
+    assert words.HELP in told.stdout
+    assert told.stdout.endswith(f"{words.NOTHING_TO_STOP}\n{words.NO_WEB_PAGES}\n")
+    assert [m["content"] for m in model.prompts[-1][1:]] == ["two"]
+
+
+def test_ctrl_c_stops_the_answer_and_the_turn(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cli import chat as module
+
+    monkeypatch.setattr(module, "_show", _interrupted)
+    held = threading.Event()
+
+    def waits(prompt: Any, stop: Any) -> Any:
+        with stop.on_stop(held.set):
+            held.wait(20)
+        stop.check()
+        return "late"
+
+    web = Web(make(model=Scripted(waits)), KEY)
+    with serving(web):
+        told = chat("hello", "--user", "ann")
+    assert told.stderr.strip() == "[stopped]"
+    (turn,) = web.mercury.stores.turns.in_state(("cancelled",), 9)
+    assert turn.person == "cli:ann"
+
+
+def _interrupted(kind: str, data: Any, shown: str) -> str:
+    raise KeyboardInterrupt
 
 
 def test_tools_and_what_waits_are_told_beside_the_answer(make: Make) -> None:

@@ -326,6 +326,28 @@ def test_a_cancelled_turn_has_no_answer_and_its_key_goes_on(make: Make) -> None:
     ]  # fmt: skip
 
 
+def test_a_turn_that_another_process_cancelled_is_stopped_here(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.engine.WATCH_S", 0.02)
+    started, stopped = threading.Event(), threading.Event()
+
+    def waits(prompt: Any, stop: Stop) -> str:
+        started.set()
+        with stop.on_stop(stopped.set):
+            assert stopped.wait(WAIT_S)
+        stop.check()
+        return "never"
+
+    mercury = make(model=Scripted(waits))
+    talk = Talk(mercury)
+    turn = talk.post("stop me")
+    assert started.wait(WAIT_S)
+    mercury.stores.turns.cancel(turn, ALICE.owner, words.STOPPED)
+    assert stopped.wait(WAIT_S)
+    assert [m.text for m in talk.messages()] == ["stop me", words.STOPPED]
+
+
 def test_a_written_call_is_not_run_again_by_a_later_attempt(make: Make) -> None:
     ran: list[str] = []
     mercury = make(

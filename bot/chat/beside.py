@@ -7,7 +7,6 @@ its buttons; the archive says which still have them.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -100,7 +99,7 @@ class Beside:
             log.debug("the process is ending")
 
     def _place(self, work: Work) -> float:
-        target = _target(work.turn.target)
+        target = Target.of(work.turn.target)
         wait = self._deliveries.slot(target.space)
         if wait is None:
             return float("inf")
@@ -121,7 +120,7 @@ class Beside:
         return float("inf")
 
     def _settle(self, card: Card) -> float:
-        delivery, target = card.delivery, _target(card.target)
+        delivery, target = card.delivery, Target.of(card.target)
         wait = self._deliveries.slot(target.space)
         if wait:
             return wait
@@ -138,8 +137,3 @@ class Beside:
         self._deliveries.mark(delivery, "settled", delivery.name, delivery.thread)
         self.forget(delivery.message)
         return float("inf")
-
-
-def _target(told: str) -> Target:
-    target = json.loads(told)
-    return Target(target["space"], target["thread"], target["private_to"])

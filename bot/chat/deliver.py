@@ -7,9 +7,9 @@ own details stay in `bot/chat/api.py`, what is shown beside answers in `bot/chat
 
 from __future__ import annotations
 
-import json
 import logging
 import random
+from dataclasses import replace
 
 from bot import words
 from bot.chat.api import ChatApi, Sent, card_id, message_id
@@ -27,9 +27,9 @@ from bot.chat.errors import (
     Unavailable,
 )
 from bot.chat.events import Target
-from bot.chat.split import LIMIT_BYTES, split
+from bot.chat.split import split
+from bot.chat.texts import messages
 from bot.engine import Delivered, Later
-from bot.markdown import escaped, to_chat
 from bot.stop import Stop
 from memory.deliveries import Deliveries
 from memory.deliveries import Delivery as PartOut
@@ -43,8 +43,6 @@ LONGEST_IN_PLACE_S = 4.0
 TRIES = 150
 """About a day of pauses; then the answer is given up for the operator to see."""
 HALF_PART_BYTES = 14_000
-NOTICE_BYTES = 4_000
-"""What the notices of an answer may take of its first part."""
 
 
 class ChatDelivery:
@@ -85,13 +83,10 @@ class ChatDelivery:
 
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
         """The answer cut into messages, its notices at the end of the first, then its cards."""
-        text = to_chat(answer.text) or words.NOTHING_TO_SHOW
         told = [str(notice["text"]) for notice in answer.extras.get("notices", ())]
-        notices = "\n".join(to_chat(f"*{escaped(one)}*") for one in told if one not in answer.text)
-        notices = split(notices, NOTICE_BYTES)[0] if notices else ""
-        room = LIMIT_BYTES - len(notices.encode()) - 2 if notices else LIMIT_BYTES
-        first, *others = split(text, room)
-        pieces = [f"{first}\n\n{notices}" if notices else first, *others]
+        pieces = messages(
+            answer.text or words.NOTHING_TO_SHOW, [one for one in told if one not in answer.text]
+        )
         before = sum(one.state != "placeholder" for one in self._deliveries.of(turn.id))
         return (
             *(Part(message_id(turn.event, n), piece) for n, piece in enumerate(pieces, before)),
@@ -211,10 +206,6 @@ class ChatDelivery:
 
 def target_of(turn: Turn, parts: list[PartOut]) -> Target:
     """Where the next part goes: the event's own place, in the thread that the first part got."""
-    told = json.loads(turn.target)
+    target = Target.of(turn.target)
     thread = next((part.thread for part in parts if part.thread), None)
-    return Target(
-        told["space"],
-        (thread or told["thread"]) if told["thread"] else None,
-        told["private_to"],
-    )
+    return replace(target, thread=thread) if thread and target.thread else target

@@ -16,11 +16,10 @@ from bot import words
 from bot.chat.api import message_id
 from bot.chat.events import Added, Click, Event, Message, Removed, Target
 from bot.chat.route import blueprint
-from bot.chat.split import split
+from bot.chat.texts import messages
 from bot.chat.verify import Certificates, Verifier, certificates_url
 from bot.commands import AT_THE_DOOR, Command, command_of
 from bot.confirm import TypedCode, typed_code
-from bot.markdown import to_chat
 from bot.mercury import Mercury
 from bot.scope import Scope
 from bot.trials import stop_at
@@ -75,7 +74,7 @@ class Door:
             self._mercury.engine.notify(accepted.key, chat=True)
 
     def _incoming(self, event: Message, text: str) -> Incoming:
-        target = told(event.target)
+        target = event.target.told()
         if event.quoted:
             target["quoted"] = mend(event.quoted)
         if event.attachments:
@@ -134,25 +133,18 @@ class Door:
 
     def _say(self, event: str, scope: Scope, target: Target, text: str) -> None:
         """Replies at once, outside of any order."""
-        parts = tuple(
-            Part(message_id(event, n), piece) for n, piece in enumerate(split(to_chat(text)))
-        )
+        parts = tuple(Part(message_id(event, n), one) for n, one in enumerate(messages(text)))
         said = self._stores.turns.say(
             Incoming(
                 event=event, channel="chat", person=scope.person, owner=scope.owner,
                 kind=scope.kind, space=scope.space, name="", text="",
-                target=json.dumps(told(target)),
+                target=json.dumps(target.told()),
             ),
             parts,
         )  # fmt: skip
         if said.new:
             stop_at("accepted")
             self._mercury.engine.notify(said.key, chat=True)
-
-
-def told(target: Target) -> dict[str, object]:
-    """A target as it is stored with a turn."""
-    return {"space": target.space, "thread": target.thread, "private_to": target.private_to}
 
 
 def _privately(event: Message) -> Target:

@@ -10,6 +10,7 @@ live tokens and capabilities that Google puts into it go no further.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,6 +53,16 @@ class Target:
             raise ValueError("not a thread of that space")
         if self.private_to is not None and not _USER.fullmatch(self.private_to):
             raise ValueError("not a user")
+
+    def told(self) -> dict[str, Any]:
+        """The target as it is stored with a turn."""
+        return {"space": self.space, "thread": self.thread, "private_to": self.private_to}
+
+    @staticmethod
+    def of(stored: str) -> Target:
+        """The target that was stored with a turn, as JSON that may say more."""
+        told = json.loads(stored)
+        return Target(told["space"], told["thread"], told["private_to"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -322,6 +323,107 @@ class ArchiveContract:
         with pytest.raises(Conflict):
             stores.turns.dismiss(accepted.turn)
 
+    def test_a_cancelled_turn_whose_channel_is_told_ends_when_that_is_out(
+        self, stores: Stores
+    ) -> None:
+        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        work = stores.take(accepted.key)
+        stores.turns.cancel(accepted.turn, ADA.owner, "Stopped.", (Part("m", "Stopped."),))
+        with pytest.raises(Fenced):
+            stores.turns.answer(work, Answer("late"))
+        again = stores.take(accepted.key)
+        assert again.turn.answered
+        assert [part.text for part in stores.deliveries.of(accepted.turn)] == ["Stopped."]
+        stores.turns.delivered(again)
+        assert stores.turns.get(accepted.turn).state == "cancelled"
+
+    def test_what_was_overtaken_is_told_by_its_fence(self, stores: Stores) -> None:
+        works = []
+        for name in ("c1", "c2"):
+            accepted = stores.turns.accept(stores.incoming(conversation=name))
+            works.append(stores.take(accepted.key))
+        fences = {work.turn.id: work.fence for work in works}
+        assert stores.turns.overtaken(fences) == []
+        stores.turns.cancel(works[0].turn.id, ALICE.owner, "Stopped.")
+        assert stores.turns.overtaken(fences) == [works[0].turn.id]
+        assert stores.turns.overtaken({}) == []
+
+    # -- commands and replies ---------------------------------------------------------------
+
+    def test_a_command_takes_its_place_and_is_no_message(self, stores: Stores) -> None:
+        first = stores.turns.accept(stores.incoming("one", scope=ADA))
+        asked = replace(stores.incoming("", scope=ADA), command="recap last week")
+        command = stores.turns.accept(asked)
+        assert (command.new, command.message, command.key) == (True, "", first.key)
+        assert stores.turns.accept(asked).new is False
+        work = stores.take(first.key)
+        assert work.turn.id == first.turn
+        stores.turns.answer(work, Answer("a", parts=(Part("m1", "a"),)))
+        following = stores.turns.delivered(work)
+        assert following is not None
+        assert (following.turn.command, following.message.text) == ("recap last week", "")
+        assert following.conversation.id == work.conversation.id
+        stores.turns.answer(following, Answer("r", parts=(Part("m2", "r"),)))
+        assert stores.turns.delivered(following) is None
+        page = stores.archive.messages(None, work.conversation.id)
+        assert [message.text for message in page.items] == ["one", "a"]
+        assert stores.turns.get(command.turn, ADA.owner).state == "done"
+
+    def test_a_command_before_any_message_has_no_conversation(self, stores: Stores) -> None:
+        command = stores.turns.accept(replace(stores.incoming("", scope=ADA), command="new"))
+        work = stores.take(command.key)
+        assert (work.turn.command, work.conversation.id, command.conversation) == ("new", "", "")
+        assert stores.turns.accept(stores.incoming("hi", scope=ADA)).conversation
+
+    def test_new_ends_the_sitting_where_it_stands_in_the_order(self, stores: Stores) -> None:
+        before = stores.turns.accept(stores.incoming("one", scope=ADA))
+        stores.turns.accept(replace(stores.incoming("", scope=ADA), command="new"))
+        after = stores.turns.accept(stores.incoming("two", scope=ADA))
+        assert after.conversation != before.conversation
+        found = stores.archive.conversation(None, after.conversation)
+        assert found.previous == before.conversation
+        work = stores.take(before.key)
+        assert work.conversation.id == before.conversation
+
+    def test_a_reply_is_delivered_beside_the_order_and_leaves_no_key(self, stores: Stores) -> None:
+        waiting = stores.turns.accept(stores.incoming("one", scope=ADA))
+        asked = stores.incoming("", scope=ADA, event="e-help")
+        said = stores.turns.say(asked, (Part("m", "help"),))
+        assert said.new
+        assert stores.turns.say(asked, (Part("m", "other"),)).new is False
+        work = stores.take(said.key)
+        assert work.turn.answered
+        assert [part.text for part in stores.deliveries.of(work.turn.id)] == ["help"]
+        assert stores.turns.delivered(work) is None
+        keys = stores.database.read(lambda tx: tx.rows("SELECT key FROM keys"))
+        assert keys == [(waiting.key,)]
+        assert stores.turns.get(said.turn).state == "done"
+
+    def test_who_has_been_told_what_is_kept_with_the_conversation(self, stores: Stores) -> None:
+        accepted = stores.turns.accept(stores.incoming())
+        stores.turns.answer_and_next(stores.take(accepted.key), Answer("a", told=("wiki",)))
+        accepted = stores.turns.accept(stores.incoming())
+        stores.turns.answer_and_next(stores.take(accepted.key), Answer("b", told=("memory",)))
+        assert stores.archive.conversation(ALICE, "c1").told == {"wiki", "memory"}
+
+    def test_what_a_person_typed_in_a_conversation_is_found_by_a_part_of_it(
+        self, stores: Stores
+    ) -> None:
+        work = stores.exchange("see HTTPS://A.example/100%_x", "https://a.example/answer")
+        stores.exchange("https://a.example/elsewhere", "b", conversation="c2")
+        id_ = work.conversation.id
+        typed = ["see HTTPS://A.example/100%_x"]
+        assert stores.archive.typed(id_, "a.example", 1) == typed
+        assert stores.archive.typed(id_, "100%_", 1) == typed
+        assert stores.archive.typed(id_, "100_%", 1) == []
+        assert stores.archive.typed(id_, "a.example", 0) == []
+
+    def test_an_event_that_is_no_message_is_noted_once(self, stores: Stores) -> None:
+        assert stores.turns.noted("e") is None
+        assert stores.turns.note_event("e", "http", "code", '{"answer": "a"}')
+        assert not stores.turns.note_event("e", "http", "code", '{"answer": "b"}')
+        assert stores.turns.noted("e") == ("code", {"answer": "a"})
+
     # -- deliveries and lanes ---------------------------------------------------------------
 
     def test_parts_are_stored_with_the_answer_and_the_turn_runs_until_they_are_out(
@@ -350,6 +452,58 @@ class ArchiveContract:
         assert [(d.part, d.message, d.text) for d in after] == [
             (0, "a", "1"), (1, "b", "2"), (2, "b-1", "2"), (3, "c", "3"),
         ]  # fmt: skip
+
+    def test_a_placeholder_stands_where_the_answer_will(self, stores: Stores) -> None:
+        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        work = stores.take(accepted.key)
+        placed = stores.deliveries.place(work.turn.id, work.turn.key, work.fence, "m0")
+        assert placed is not None
+        assert stores.deliveries.place(work.turn.id, work.turn.key, work.fence, "m0") is None
+        assert stores.deliveries.counts() == {"placeholder": 1}
+        stores.turns.answer(work, Answer("a", parts=(Part("m0", "one"), Part("m1", "two"))))
+        stores.deliveries.placed(placed, "spaces/S/messages/x", "spaces/S/threads/t")
+        first, second = stores.deliveries.of(work.turn.id)
+        assert (first.text, first.state, first.name) == ("one", "waiting", "spaces/S/messages/x")
+        assert (second.text, second.state, second.name) == ("two", "waiting", "")
+        assert stores.deliveries.counts() == {"waiting": 2}
+
+    def test_no_placeholder_comes_after_the_answer_or_from_another(self, stores: Stores) -> None:
+        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        work = stores.take(accepted.key)
+        assert stores.deliveries.place(work.turn.id, work.turn.key, work.fence + 1, "m0") is None
+        stores.turns.answer(work, Answer("a", parts=(Part("m0", "one"),)))
+        assert stores.deliveries.place(work.turn.id, work.turn.key, work.fence, "m0") is None
+
+    def test_a_card_is_to_be_settled_once_its_confirmation_is(self, stores: Stores) -> None:
+        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        work = stores.take(accepted.key)
+        staged = stores.confirmations.stage(
+            ADA.person, work.turn.key, work.conversation.id, work.turn.id, "publish", {}
+        )
+        stores.turns.answer(work, Answer("a", parts=(Part("m0", "", staged.id),)))
+        (card,) = stores.deliveries.of(work.turn.id)
+        now = stores.clock.now()
+        assert stores.deliveries.cards_to_settle(now, 9) == []
+        stores.deliveries.mark(card, "sent", "spaces/S/messages/x", "")
+        assert stores.deliveries.cards_to_settle(now, 9) == []
+        assert len(stores.deliveries.cards_to_settle(staged.expires_at, 9)) == 1
+        begun = stores.confirmations.begin(staged, "confirm")
+        assert begun is not None
+        assert stores.deliveries.cards_to_settle(now, 9) == []
+        stores.confirmations.settle(begun, "done", "published", "publish: published")
+        (found,) = stores.deliveries.cards_to_settle(now, 9)
+        assert (found.delivery.card, found.target) == (staged.id, "{}")
+        stores.deliveries.mark(found.delivery, "settled", found.delivery.name, "")
+        assert stores.deliveries.cards_to_settle(now, 9) == []
+
+    def test_lanes_that_let_nothing_through_are_told(self, stores: Stores) -> None:
+        stores.deliveries.slot("spaces/OPEN")
+        stores.deliveries.hold_lane("spaces/HELD", 30)
+        stores.deliveries.close_lane("spaces/SHUT", "removed from the space")
+        held, shut = stores.deliveries.lanes()
+        assert (held.space, held.closed) == ("spaces/HELD", "")
+        assert 25 < held.seconds <= 30
+        assert (shut.space, shut.closed) == ("spaces/SHUT", "removed from the space")
 
     def test_a_lane_gives_one_slot_a_second(self, stores: Stores) -> None:
         waits = [stores.deliveries.slot("spaces/S") for _ in range(3)]
