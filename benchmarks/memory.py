@@ -21,7 +21,7 @@ from memory.conversation import History
 from memory.histories import CACHE_BYTES, Histories
 from memory.records import Message
 from memory.schema import migrate
-from memory.turns import Answer, Incoming, Stored, Work
+from memory.turn_rows import Answer, Incoming, Stored, Work
 
 CHARS = 400
 """A realistic length of a message."""
@@ -111,7 +111,7 @@ def _talk(mercury: Mercury, name: str, number: int, texts: list[str]) -> Work | 
     work: Work | None = None
     for n in range(0, len(texts), 2):
         # A copy each: texts that come over the wire share no memory with each other.
-        accepted = turns.accept(
+        accepted = mercury.stores.accepting.accept(
             Incoming(
                 event=f"{name}-{n}", channel="http", person=person, owner=f"person:{person}",
                 kind="http", space=None, name="", text=_copy(texts[n]), conversation=name,

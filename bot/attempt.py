@@ -40,7 +40,8 @@ from memory.errors import NotFound, StoreDown
 from memory.histories import Histories
 from memory.records import Message, ToolCall
 from memory.text import is_blank
-from memory.turns import Answer, Turns, Work
+from memory.turn_rows import Answer, Work
+from memory.turns import Turns
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from bot import words
 from bot.commands import command_of
 from memory import recap
 from memory.archive import Archive
-from memory.turns import Work
+from memory.turn_rows import Work
 
 RECAP_EXCHANGES = 6
 """How many last exchanges a recap may draw on when no line describes them yet."""

@@ -24,11 +24,13 @@ from bot.logs import turn as logged_turn
 from bot.quiet import Quiet
 from bot.stop import Stop, Stopped
 from bot.streams import Live, Outcome, Streams
+from memory.accepting import Accepting
 from memory.conversation import History
 from memory.errors import Fenced, StoreDown
 from memory.histories import Histories
 from memory.processes import Processes
-from memory.turns import Accepted, Answer, Incoming, Part, Suspect, Turn, Turns, Work
+from memory.turn_rows import Accepted, Answer, Incoming, Part, Suspect, Turn, Work
+from memory.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +140,7 @@ class Engine:
     def __init__(
         self,
         *,
+        accepting: Accepting,
         turns: Turns,
         attempts: Attempts,
         commands: Commands,
@@ -154,6 +157,7 @@ class Engine:
     ) -> None:
         self.streams = streams
         self.process = process
+        self._accepting = accepting
         self._turns = turns
         self._attempts = attempts
         self._commands = commands
@@ -257,7 +261,7 @@ class Engine:
         """Stores a message and begins with its turn, in one transaction where a thread is free.
 
         Raises:
-            Mismatch, NotFound, Conflict, StoreDown: as `Turns.accept`; nothing was stored.
+            Mismatch, NotFound, Conflict, StoreDown: as `Accepting.accept`; nothing was stored.
         """
         chat = incoming.channel == "chat"
         reserved: list[str] = []
@@ -269,7 +273,7 @@ class Engine:
 
         taken: Work | None = None
         try:
-            accepted, taken = self._turns.accept_and_take(incoming, self.process, may_take)
+            accepted, taken = self._accepting.accept_and_take(incoming, self.process, may_take)
             if accepted.new:
                 self._attempts.step("accepted")
                 self.streams.open(accepted.turn)

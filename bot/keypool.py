@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from memory.turns import Work
+from memory.turn_rows import Work
 
 POOL = 256
 CHAT_SHARE = POOL * 3 // 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.stop import Stop
-from memory.turns import Turn
+from memory.turn_rows import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from bot.stop import Stop, Stopped
 from bot.streams import Streams
 from bot.tools import Tool, Toolbox, archive_tools
 from bot.version import VERSION
+from memory.accepting import Accepting
 from memory.archive import Archive
 from memory.clock import Clock
 from memory.confirmations import Confirmations
@@ -63,6 +64,7 @@ class Stores:
     database: Database
     clock: Clock
     archive: Archive
+    accepting: Accepting
     turns: Turns
     confirmations: Confirmations
     deliveries: Deliveries
@@ -171,7 +173,8 @@ def open_stores(
         database,
         clock,
         Archive(database, clock, ids, settings.history_max_chars),
-        Turns(database, clock, ids, settings.session_idle_timeout_ms),
+        Accepting(database, clock, ids, settings.session_idle_timeout_ms),
+        Turns(database, clock, ids),
         Confirmations(database, clock, ids),
         Deliveries(database),
         Processes(database),
@@ -227,6 +230,7 @@ def build(
         trials.stop_at,
     )
     engine = Engine(
+        accepting=stores.accepting,
         turns=stores.turns,
         attempts=attempts,
         commands=CommandAnswers(stores.archive),

@@ -14,7 +14,7 @@ from memory.archive import Archive
 from memory.clock import Clock
 from memory.conversation import History
 from memory.rows import Conversation
-from memory.turns import Stored, Work
+from memory.turn_rows import Stored, Work
 
 CACHE_BYTES = 256 * 1024 * 1024
 

@@ -22,11 +22,13 @@ import httpx2
 
 from bot import words
 from bot.scope import Scope
+from memory.accepting import Accepting
 from memory.archive import Archive
 from memory.database import SqliteDatabase
 from memory.ids import random_id
 from memory.schema import migrate
-from memory.turns import Answer, Incoming, Turns, Work
+from memory.turn_rows import Answer, Incoming, Work
+from memory.turns import Turns
 from tests.clock import HandClock
 from tests.fakes import model_server as fake
 from tests.served import alive, until
@@ -257,7 +259,8 @@ def idle_races(folder: Path, rounds: int, seed: int) -> Trial:
     database = SqliteDatabase(folder / "idle.db")
     migrate(database)
     archives = [Archive(database, clock, random_id, 60_000) for _ in range(2)]
-    turns = Turns(database, clock, random_id, IDLE_MS)
+    accepting = Accepting(database, clock, random_id, IDLE_MS)
+    turns = Turns(database, clock, random_id)
     ada = Scope("google-chat:users/1", "dm")
     failures: list[str] = []
     with ThreadPoolExecutor(3) as pool:
@@ -273,7 +276,7 @@ def idle_races(folder: Path, rounds: int, seed: int) -> Trial:
             def say(n: int = n, start: threading.Barrier = start) -> str:
                 start.wait()
                 time.sleep(dice.uniform(0, 0.01))
-                return turns.accept(
+                return accepting.accept(
                     Incoming(event=f"e{n}", channel="chat", person=ada.person, owner=ada.owner,
                              kind="dm", space=None, name="Ada", text=f"m{n}", key="spaces/DM")
                 ).conversation  # fmt: skip

@@ -25,7 +25,7 @@ from bot.prompt import PERSONA, RULES
 from bot.settings import load
 from bot.stop import Stop
 from memory.records import Line, Message
-from memory.turns import Incoming
+from memory.turn_rows import Incoming
 from tests import chaos
 from tests.clock import HandClock
 from tests.fakes import model_server as fake
@@ -112,7 +112,7 @@ def backlog(folder: Path, told: dict[str, Any], seen: Seen) -> None:
     earlier.engine.drain(0.0)
 
     def leave(n: int) -> None:
-        earlier.stores.turns.accept(
+        earlier.stores.accepting.accept(
             Incoming(event=f"e{n}", channel="http", person=f"http:p{n % 500}",
                      owner=f"person:http:p{n % 500}", kind="http", space=None, name="p",
                      text=f"message {n}", conversation=f"c{n % 7}")

@@ -22,7 +22,7 @@ from bot.serve import ServeLock
 from bot.settings import Settings, load
 from cli.main import COMMANDS, main
 from memory.schema import migrate
-from memory.turns import Answer, Incoming, Work
+from memory.turn_rows import Answer, Incoming, Work
 from tests.clock import HandClock
 from tests.models import Echo, Scripted, calls
 from tests.web import Web, kept_logging
@@ -74,7 +74,7 @@ def stores(data: Path) -> Iterator[Stores]:
 def tell(stores: Stores, text: str, answer: str, *, chat: bool = False, name: str = "c") -> str:
     """One whole turn of `http:alice`, or of a person in a direct message; gives its id."""
     person = "google-chat:users/1" if chat else "http:alice"
-    accepted = stores.turns.accept(
+    accepted = stores.accepting.accept(
         Incoming(
             event=f"{name}/{text}", channel="chat" if chat else "http", person=person,
             owner=f"person:{person}", kind="dm" if chat else "http", space=None, name="Alice",
@@ -88,7 +88,7 @@ def tell(stores: Stores, text: str, answer: str, *, chat: bool = False, name: st
 
 
 def set_aside(stores: Stores, text: str) -> str:
-    accepted = stores.turns.accept(
+    accepted = stores.accepting.accept(
         Incoming(event=text, channel="http", person="http:alice", owner="person:http:alice",
                  kind="http", space=None, name="Alice", text=text, conversation="c")
     )  # fmt: skip

@@ -189,22 +189,25 @@ def test_rules_and_waiting_confirmations_survive_word_for_word(make: Make, count
 def test_hostile_histories_never_push_a_rule_out(
     tmp_path_factory: pytest.TempPathFactory, chatter: list[str]
 ) -> None:
+    from memory.accepting import Accepting
     from memory.archive import Archive
     from memory.database import SqliteDatabase
     from memory.ids import random_id
     from memory.schema import migrate
     from memory.summarising import Summarising
-    from memory.turns import Answer, Incoming, Turns, Work
+    from memory.turn_rows import Answer, Incoming, Work
+    from memory.turns import Turns
 
     database = SqliteDatabase(tmp_path_factory.mktemp("rules") / "a.db")
     migrate(database)
     clock = HandClock()
     archive = Archive(database, clock, random_id, 20_000)
-    turns = Turns(database, clock, random_id, 1_800_000)
+    accepting = Accepting(database, clock, random_id, 1_800_000)
+    turns = Turns(database, clock, random_id)
     summarising = Summarising(database, clock, random_id, DigestSummariser(), 20_000)
     rule = "Always answer in Italian, never in Latin."
     for n, text in enumerate([rule, *(f"I say {one} {'lorem ' * 900}" for one in chatter)]):
-        accepted = turns.accept(
+        accepted = accepting.accept(
             Incoming(event=f"e{n}", channel="http", person=ALICE.person, owner=ALICE.owner,
                      kind="http", space=None, name="Alice", text=text, conversation="c1")
         )  # fmt: skip

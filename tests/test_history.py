@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from bot.scope import Scope
 from memory import conversation as rules
+from memory.accepting import Accepting
 from memory.archive import Archive
 from memory.database import SqliteDatabase
 from memory.histories import Histories
@@ -21,7 +22,8 @@ from memory.records import Line, Message, ToolCall
 from memory.schema import migrate
 from memory.summaries import DigestSummariser
 from memory.summarising import Summarising
-from memory.turns import Answer, Incoming, Turns, Work
+from memory.turn_rows import Answer, Incoming, Work
+from memory.turns import Turns
 from tests.clock import HandClock
 
 IDLE_MS = 1_800_000
@@ -46,7 +48,8 @@ class HistoryMachine(RuleBasedStateMachine):
         self.database = SqliteDatabase(Path(self.folder.name) / "a.db")
         migrate(self.database)
         self.archive = Archive(self.database, self.clock, random_id, LIMIT)
-        self.turns = Turns(self.database, self.clock, random_id, IDLE_MS)
+        self.accepting = Accepting(self.database, self.clock, random_id, IDLE_MS)
+        self.turns = Turns(self.database, self.clock, random_id)
         self.summarising = Summarising(
             self.database, self.clock, random_id, DigestSummariser(), LIMIT
         )
@@ -71,7 +74,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def a_turn(
         self, text: str, answer: str, given: list[tuple[str, str]], chat: bool, retried: bool
     ) -> None:
-        accepted = self.turns.accept(self._incoming(text, chat))
+        accepted = self.accepting.accept(self._incoming(text, chat))
         work = self.turns.take(accepted.key, "p")
         assert isinstance(work, Work)
         if retried:
@@ -93,7 +96,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(chat=st.booleans(), text=TEXTS)
     def a_cancelled_turn(self, chat: bool, text: str) -> None:
-        accepted = self.turns.accept(self._incoming(text, chat))
+        accepted = self.accepting.accept(self._incoming(text, chat))
         owner = "person:google-chat:users/1" if chat else "person:http:alice"
         self.turns.cancel(accepted.turn, owner, "Stopped.")
         self.live.pop(self.turns.get(accepted.turn).conversation, None)
@@ -103,7 +106,8 @@ class HistoryMachine(RuleBasedStateMachine):
         self.database.close()
         self.database = SqliteDatabase(Path(self.folder.name) / "a.db")
         self.archive = Archive(self.database, self.clock, random_id, LIMIT)
-        self.turns = Turns(self.database, self.clock, random_id, IDLE_MS)
+        self.accepting = Accepting(self.database, self.clock, random_id, IDLE_MS)
+        self.turns = Turns(self.database, self.clock, random_id)
         self.turns.void_leases()
         self.summarising = Summarising(
             self.database, self.clock, random_id, DigestSummariser(), LIMIT
@@ -214,10 +218,11 @@ def test_the_cache_gives_up_the_least_recently_used_first(tmp_path: Path) -> Non
     migrate(database)
     clock = HandClock()
     archive = Archive(database, clock, random_id, 60_000)
-    turns = Turns(database, clock, random_id, IDLE_MS)
+    accepting = Accepting(database, clock, random_id, IDLE_MS)
+    turns = Turns(database, clock, random_id)
     histories = Histories(archive, clock, limit=100_000)
     for n in range(60):
-        accepted = turns.accept(
+        accepted = accepting.accept(
             Incoming(event=f"e{n}", channel="http", person="http:alice", owner="person:http:alice",
                      kind="http", space=None, name="alice", text="x" * 5_000, conversation=f"c{n}")
         )  # fmt: skip

@@ -18,7 +18,7 @@ from bot import words
 from bot.mercury import Mercury, build
 from bot.settings import Settings
 from memory.ids import random_id
-from memory.turns import Incoming
+from memory.turn_rows import Incoming
 from tests.clock import HandClock
 from tests.models import Echo
 from tests.web import Web, lose_archive
@@ -83,7 +83,7 @@ def test_conversations_are_listed_page_by_page(web: Web, clock: HandClock) -> No
 
 
 def test_conversations_of_a_space_and_of_others_are_not_listed(web: Web) -> None:
-    web.mercury.stores.turns.accept(
+    web.mercury.stores.accepting.accept(
         Incoming(
             event="e", channel="chat", person="google-chat:users/1", owner="space:spaces/TEAM",
             kind="space", space="spaces/TEAM", name="Ada", text="in the team", key="spaces/TEAM",

@@ -13,7 +13,7 @@ from bot import words
 from bot.mercury import Mercury
 from bot.model import Call, ModelAway, Text
 from bot.settings import Settings
-from memory.turns import Incoming
+from memory.turn_rows import Incoming
 from tests.clock import HandClock
 from tests.models import Echo, Scripted, calls
 from tests.served import until
@@ -138,7 +138,7 @@ def test_a_conversation_of_ours_that_is_foreign_is_as_missing_as_one_that_never_
 
 def test_a_conversation_of_google_chat_is_read_only_here(make: Make) -> None:
     mercury = make(model=Echo())
-    mercury.stores.turns.accept(
+    mercury.stores.accepting.accept(
         Incoming(
             event="e", channel="chat", person="google-chat:users/1",
             owner="person:google-chat:users/1", kind="dm", space=None, name="Ada", text="hi",

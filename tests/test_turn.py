@@ -17,7 +17,7 @@ from bot.settings import load
 from bot.stop import Stop
 from bot.tools import Arguments, Staged, Tool
 from memory.records import Message
-from memory.turns import Answer, Incoming, Part, Turn, Work
+from memory.turn_rows import Answer, Incoming, Part, Turn, Work
 from tests.clock import HandClock
 from tests.models import Echo, Scripted, calls
 
@@ -37,7 +37,7 @@ class Talk:
     def post(self, text: str, scope: Scope = ALICE, conversation: str = "c1") -> str:
         self.events += 1
         chat = scope.kind in ("dm", "space")
-        accepted = self.mercury.stores.turns.accept(
+        accepted = self.mercury.stores.accepting.accept(
             Incoming(
                 event=f"e{self.events}", channel="chat" if chat else "http", person=scope.person,
                 owner=scope.owner, kind=scope.kind, space=scope.space, name="Alice", text=text,
@@ -252,7 +252,7 @@ def test_three_failures_set_a_turn_aside_with_one_apology(
 def test_a_turn_that_killed_its_process_three_times_is_set_aside(make: Make) -> None:
     mercury = make(model=Echo())
     turns = mercury.stores.turns
-    accepted = turns.accept(
+    accepted = mercury.stores.accepting.accept(
         Incoming(event="poison", channel="http", person="http:eve", owner="person:http:eve",
                  kind="http", space=None, name="eve", text="die", conversation="p")
     )  # fmt: skip

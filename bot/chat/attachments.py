@@ -20,7 +20,7 @@ from bot.chat.errors import ChatError, Limited, TooBig, Unavailable
 from bot.material import Material
 from bot.stop import Stop
 from memory.text import mend
-from memory.turns import Turn
+from memory.turn_rows import Turn
 
 log = logging.getLogger(__name__)
 

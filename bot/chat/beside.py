@@ -21,7 +21,7 @@ from bot.chat.events import Target
 from memory.clock import Clock
 from memory.deliveries import Card, Deliveries
 from memory.errors import StoreDown
-from memory.turns import Work
+from memory.turn_rows import Work
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from bot.engine import Delivered, Later
 from bot.stop import Stop
 from memory.deliveries import Deliveries
 from memory.deliveries import Delivery as PartOut
-from memory.turns import Answer, Part, Turn, Work
+from memory.turn_rows import Answer, Part, Turn, Work
 
 log = logging.getLogger(__name__)
 

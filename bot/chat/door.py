@@ -25,7 +25,7 @@ from bot.scope import Scope
 from bot.trials import stop_at
 from memory.errors import Conflict, NotFound
 from memory.text import mend
-from memory.turns import Incoming, Part
+from memory.turn_rows import Incoming, Part
 
 
 class Door:
@@ -68,7 +68,7 @@ class Door:
             self._accept(self._incoming(event, text))
 
     def _accept(self, incoming: Incoming) -> None:
-        accepted = self._stores.turns.accept(incoming)
+        accepted = self._stores.accepting.accept(incoming)
         if accepted.new:
             stop_at("accepted")
             self._mercury.engine.notify(accepted.key, chat=True)
@@ -101,7 +101,7 @@ class Door:
 
     def _stop(self, event: Message) -> str:
         """Stops what runs; that it was stopped then stands in the place of its answer."""
-        if self._stores.turns.noted(event.id):
+        if self._stores.accepting.noted(event.id):
             return ""
         turn = self._stores.turns.unfinished(event.key, event.scope.person)
         try:
@@ -112,7 +112,7 @@ class Door:
         return words.NOTHING_TO_STOP if turn is None else ""
 
     def _typed_code(self, event: Message, typed: TypedCode) -> None:
-        if self._stores.turns.noted(event.id):
+        if self._stores.accepting.noted(event.id):
             return
         reply = self._mercury.settling.by_code(event.scope.person, event.key, typed)
         self._say(event.id, event.scope, _privately(event), reply)
@@ -123,7 +123,7 @@ class Door:
         later = self._mercury.settling.by_click(
             event.scope.person, event.target.space, event.ref, event.decision
         )
-        self._stores.turns.note_event(event.id, "chat", "click")
+        self._stores.accepting.note_event(event.id, "chat", "click")
 
         def settle() -> None:
             later()
@@ -134,7 +134,7 @@ class Door:
     def _say(self, event: str, scope: Scope, target: Target, text: str) -> None:
         """Replies at once, outside of any order."""
         parts = tuple(Part(message_id(event, n), one) for n, one in enumerate(messages(text)))
-        said = self._stores.turns.say(
+        said = self._stores.accepting.say(
             Incoming(
                 event=event, channel="chat", person=scope.person, owner=scope.owner,
                 kind=scope.kind, space=scope.space, name="", text="",

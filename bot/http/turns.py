@@ -31,7 +31,7 @@ from bot.streams import Event
 from memory.errors import Conflict, Mismatch, NotFound, StoreDown
 from memory.records import Message
 from memory.text import mend
-from memory.turns import Accepted, Incoming, Turn
+from memory.turn_rows import Accepted, Incoming, Turn
 
 HEARTBEAT_S = 15.0
 POLL_S = 0.5
@@ -88,6 +88,7 @@ class _Turns:
         self._engine = mercury.engine
         self._streams = mercury.streams
         self._turns = mercury.stores.turns
+        self._accepting = mercury.stores.accepting
         self._gate = gate
 
     # -- requests ---------------------------------------------------------------------------
@@ -125,7 +126,7 @@ class _Turns:
             after = (int(match[1]), int(match[2]))
         turn = self._own(scope, turn_id)
         with self._place() as place:
-            return self._stream(scope, self._turns.accepted(turn.id), after, place.pop_all())
+            return self._stream(scope, self._accepting.accepted(turn.id), after, place.pop_all())
 
     def cancel(self, scope: Scope, turn_id: str) -> Response:
         try:
@@ -172,13 +173,13 @@ class _Turns:
 
     def _once(self, event: str, settle: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What came of a typed code, which the same request again is told without another try."""
-        known = self._turns.noted(event)
+        known = self._accepting.noted(event)
         if known is not None and known[0] != "code":
             raise mismatch()
         if known is not None:
             return known[1]
         told = settle()
-        self._turns.note_event(event, "http", "code", json.dumps(told))
+        self._accepting.note_event(event, "http", "code", json.dumps(told))
         return told
 
     def _typed_code(
@@ -249,7 +250,7 @@ class _Turns:
             raise not_found() from None
 
     def _state(self, scope: Scope, turn: Turn) -> dict[str, Any]:
-        accepted = self._turns.accepted(turn.id)
+        accepted = self._accepting.accepted(turn.id)
         state = {"turn": turn.id, "conversation": accepted.conversation, "state": turn.state}
         return {**self._result(scope, accepted), **state} if turn.state in ENDED else state
 

@@ -11,6 +11,7 @@ from itertools import count
 import pytest
 
 from bot.scope import Scope
+from memory.accepting import Accepting
 from memory.archive import Archive
 from memory.confirmations import TRIES, Confirmations
 from memory.database import Database, Tx
@@ -21,7 +22,8 @@ from memory.processes import Processes
 from memory.records import Message, ToolCall
 from memory.schema import NEWEST, migrate, pending, version_of
 from memory.tokens import Tokens
-from memory.turns import Answer, Incoming, Part, Suspect, Turns, Work
+from memory.turn_rows import Answer, Incoming, Part, Suspect, Work
+from memory.turns import Turns
 from tests.clock import HandClock
 
 IDLE_MS = 1_800_000
@@ -39,7 +41,8 @@ class Stores:
         self.database = database
         self.clock = HandClock()
         self.archive = Archive(database, self.clock, random_id, 60_000)
-        self.turns = Turns(database, self.clock, random_id, IDLE_MS)
+        self.accepting = Accepting(database, self.clock, random_id, IDLE_MS)
+        self.turns = Turns(database, self.clock, random_id)
         self.confirmations = Confirmations(database, self.clock, random_id)
         self.deliveries = Deliveries(database)
         self.processes = Processes(database)
@@ -67,7 +70,7 @@ class Stores:
         self, text: str, answer: str, scope: Scope = ALICE, tools: tuple[ToolCall, ...] = (),
         conversation: str | None = "c1",
     ) -> Work:  # fmt: skip
-        accepted = self.turns.accept(self.incoming(text, scope, conversation))
+        accepted = self.accepting.accept(self.incoming(text, scope, conversation))
         work = self.take(accepted.key)
         self.turns.answer_and_next(work, Answer(answer, tools))
         return work
@@ -125,24 +128,24 @@ class ArchiveContract:
     # -- accepting ------------------------------------------------------------------------
 
     def test_an_event_is_stored_once_whatever_comes_under_its_id(self, stores: Stores) -> None:
-        first = stores.turns.accept(stores.incoming("one", event="e"))
-        again = stores.turns.accept(stores.incoming("two", event="e"))
+        first = stores.accepting.accept(stores.incoming("one", event="e"))
+        again = stores.accepting.accept(stores.incoming("two", event="e"))
         assert (first.new, again.new) == (True, False)
         assert (again.turn, again.message) == (first.turn, first.message)
         page = stores.archive.messages(ALICE, "c1")
         assert [message.text for message in page.items] == ["one"]
 
     def test_a_known_event_with_another_hash_is_a_mismatch(self, stores: Stores) -> None:
-        stores.turns.accept(stores.incoming("one", event="e", hash="h1"))
+        stores.accepting.accept(stores.incoming("one", event="e", hash="h1"))
         with pytest.raises(Mismatch):
-            stores.turns.accept(stores.incoming("two", event="e", hash="h2"))
+            stores.accepting.accept(stores.incoming("two", event="e", hash="h2"))
 
     def test_eight_copies_at_once_make_one_turn(self, stores: Stores) -> None:
         ready = threading.Barrier(8)
 
         def accept(_: int) -> bool:
             ready.wait()
-            return stores.turns.accept(stores.incoming("hi", event="same")).new
+            return stores.accepting.accept(stores.incoming("hi", event="same")).new
 
         with ThreadPoolExecutor(8) as pool:
             assert sorted(pool.map(accept, range(8))) == [False] * 7 + [True]
@@ -154,35 +157,35 @@ class ArchiveContract:
         assert [message.text for message in page.items] == [text, text[::-1]]
 
     def test_a_client_s_own_conversation_name_is_its_person_s_alone(self, stores: Stores) -> None:
-        mine = stores.turns.accept(stores.incoming("a", ALICE, "same"))
-        theirs = stores.turns.accept(stores.incoming("b", BOB, "same"))
+        mine = stores.accepting.accept(stores.incoming("a", ALICE, "same"))
+        theirs = stores.accepting.accept(stores.incoming("b", BOB, "same"))
         assert mine.key != theirs.key
         assert [m.text for m in stores.archive.messages(ALICE, "same").items] == ["a"]
         assert [m.text for m in stores.archive.messages(BOB, "same").items] == ["b"]
 
     def test_our_own_ids_must_exist_and_be_the_person_s(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming("a", ALICE, None))
+        accepted = stores.accepting.accept(stores.incoming("a", ALICE, None))
         assert accepted.conversation.startswith("cv_")
-        stores.turns.accept(stores.incoming("b", ALICE, accepted.conversation))
+        stores.accepting.accept(stores.incoming("b", ALICE, accepted.conversation))
         for scope, name in ((BOB, accepted.conversation), (ALICE, "cv_unknown")):
             with pytest.raises(NotFound):
-                stores.turns.accept(stores.incoming("c", scope, name))
+                stores.accepting.accept(stores.incoming("c", scope, name))
 
     def test_a_chat_conversation_is_read_only_over_http(self, stores: Stores) -> None:
         ada = Scope("http:ada", "http")
-        stores.turns.accept(stores.incoming("a", ADA))
+        stores.accepting.accept(stores.incoming("a", ADA))
         (found,) = stores.archive.conversations(ADA.owner).items
         with pytest.raises(NotFound):
-            stores.turns.accept(stores.incoming("x", ada, found.id))
+            stores.accepting.accept(stores.incoming("x", ada, found.id))
         same_person = Scope(ADA.person, "http")
         with pytest.raises(Conflict) as conflict:
-            stores.turns.accept(stores.incoming("x", same_person, found.id))
+            stores.accepting.accept(stores.incoming("x", same_person, found.id))
         assert conflict.value.state == "read_only_here"
 
     # -- order, leases, fences --------------------------------------------------------------
 
     def test_turns_of_a_key_are_taken_in_their_order(self, stores: Stores) -> None:
-        keys = [stores.turns.accept(stores.incoming(str(n))).key for n in range(3)]
+        keys = [stores.accepting.accept(stores.incoming(str(n))).key for n in range(3)]
         work: Work | None = stores.take(keys[0])
         seen = []
         while work is not None:
@@ -192,7 +195,7 @@ class ArchiveContract:
 
     def test_a_key_is_held_by_one_live_process(self, stores: Stores) -> None:
         stores.processes.beat("p1", "host", 1, "0")
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         stores.take(key, "p1")
         assert stores.turns.take(key, "p2") is None
         stores.processes.leave("p1")
@@ -200,17 +203,17 @@ class ArchiveContract:
 
     def test_a_message_is_accepted_and_taken_at_once_where_it_may_be(self, stores: Stores) -> None:
         stores.processes.beat("p1", "host", 1, "0")
-        accepted, work = stores.turns.accept_and_take(
+        accepted, work = stores.accepting.accept_and_take(
             stores.incoming("one", event="e"), "p1", lambda key: True
         )
         assert work is not None
         assert (work.turn.id, work.turn.attempts, work.message.text) == (accepted.turn, 1, "one")
         assert stores.turns.take(accepted.key, "p2") is None
-        again, nothing = stores.turns.accept_and_take(
+        again, nothing = stores.accepting.accept_and_take(
             stores.incoming("one", event="e"), "p1", lambda key: True
         )
         assert (again.turn, again.new, nothing) == (accepted.turn, False, None)
-        other, waits = stores.turns.accept_and_take(
+        other, waits = stores.accepting.accept_and_take(
             stores.incoming("two", BOB, event="f"), "p1", lambda key: False
         )
         assert (other.new, waits) == (True, None)
@@ -218,14 +221,14 @@ class ArchiveContract:
 
     def test_a_key_that_another_holds_is_not_on_the_list(self, stores: Stores) -> None:
         stores.processes.beat("p1", "host", 1, "0")
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         assert stores.turns.to_do("p2", 10) == [(key, "http")]
         stores.take(key, "p1")
         assert stores.turns.to_do("p2", 10) == []
         assert stores.turns.to_do("p1", 10) == [(key, "http")]
 
     def test_a_holder_that_was_overtaken_can_write_nothing(self, stores: Stores) -> None:
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         stale = stores.take(key, "p1")
         fresh = stores.take(key, "p2")
         call = ToolCall(1, "wiki_write", "{}", "ok", False)
@@ -247,7 +250,7 @@ class ArchiveContract:
     def test_an_attempt_is_counted_before_it_runs_and_a_death_when_it_is_found(
         self, stores: Stores
     ) -> None:
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         assert (stores.take(key).turn.attempts, stores.take(key).turn.deaths) == (1, 0)
         stores.turns.void_leases()
         assert stores.take(key).turn.deaths == 1
@@ -260,7 +263,7 @@ class ArchiveContract:
     def test_a_handover_gives_the_attempt_back_and_fences_the_old_one_out(
         self, stores: Stores
     ) -> None:
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         work = stores.take(key, "p1")
         assert stores.turns.hand_over("p1") == 1
         with pytest.raises(Fenced):
@@ -269,16 +272,16 @@ class ArchiveContract:
         assert (again.turn.attempts, again.turn.deaths) == (1, 0)
 
     def test_a_postponed_turn_waits_and_holds_up_its_key_alone(self, stores: Stores) -> None:
-        key = stores.turns.accept(stores.incoming("one")).key
-        stores.turns.accept(stores.incoming("two"))
+        key = stores.accepting.accept(stores.incoming("one")).key
+        stores.accepting.accept(stores.incoming("two"))
         stores.turns.postpone(stores.take(key), 60, "later", failed=True)
         assert stores.turns.take(key, "p1") is None
         assert stores.turns.to_do("p1", 10) == []
-        other = stores.turns.accept(stores.incoming("x", BOB)).key
+        other = stores.accepting.accept(stores.incoming("x", BOB)).key
         assert stores.turns.to_do("p1", 10) == [(other, "http")]
 
     def test_a_time_further_ahead_than_any_wait_counts_as_now(self, stores: Stores) -> None:
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         stores.turns.postpone(stores.take(key), 60, "later", failed=False)
         stores.database.write(
             lambda tx: tx.run("UPDATE turns SET due_at = due_at + 86400000 WHERE key = ?", key)
@@ -287,7 +290,7 @@ class ArchiveContract:
         assert stores.turns.take(key, "p1") is not None
 
     def test_recorded_calls_are_given_to_the_next_attempt(self, stores: Stores) -> None:
-        key = stores.turns.accept(stores.incoming()).key
+        key = stores.accepting.accept(stores.incoming()).key
         work = stores.take(key)
         unknown = ToolCall(1, "wiki_write", '{"path":"a"}', "outcome unknown: look first", False)
         stores.turns.record_call(work, unknown)
@@ -300,7 +303,7 @@ class ArchiveContract:
         assert (question.tools, answer.tools) == ((), (call,))
 
     def test_a_cancelled_turn_takes_no_answer(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming())
+        accepted = stores.accepting.accept(stores.incoming())
         work = stores.take(accepted.key)
         stores.turns.cancel(accepted.turn, ALICE.owner, "Stopped.")
         with pytest.raises(Fenced):
@@ -312,7 +315,7 @@ class ArchiveContract:
             stores.turns.cancel(accepted.turn, BOB.owner, "Stopped.")
 
     def test_a_turn_set_aside_is_retried_or_dismissed(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming())
+        accepted = stores.accepting.accept(stores.incoming())
         aside = Answer("Sorry.", state="set_aside", reason="it died")
         stores.turns.answer_and_next(stores.take(accepted.key), aside)
         assert [turn.id for turn in stores.turns.in_state(("set_aside",), 9)] == [accepted.turn]
@@ -326,7 +329,7 @@ class ArchiveContract:
     def test_a_cancelled_turn_whose_channel_is_told_ends_when_that_is_out(
         self, stores: Stores
     ) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         work = stores.take(accepted.key)
         stores.turns.cancel(accepted.turn, ADA.owner, "Stopped.", (Part("m", "Stopped."),))
         with pytest.raises(Fenced):
@@ -340,7 +343,7 @@ class ArchiveContract:
     def test_what_was_overtaken_is_told_by_its_fence(self, stores: Stores) -> None:
         works = []
         for name in ("c1", "c2"):
-            accepted = stores.turns.accept(stores.incoming(conversation=name))
+            accepted = stores.accepting.accept(stores.incoming(conversation=name))
             works.append(stores.take(accepted.key))
         fences = {work.turn.id: work.fence for work in works}
         assert stores.turns.overtaken(fences) == []
@@ -351,11 +354,11 @@ class ArchiveContract:
     # -- commands and replies ---------------------------------------------------------------
 
     def test_a_command_takes_its_place_and_is_no_message(self, stores: Stores) -> None:
-        first = stores.turns.accept(stores.incoming("one", scope=ADA))
+        first = stores.accepting.accept(stores.incoming("one", scope=ADA))
         asked = replace(stores.incoming("", scope=ADA), command="recap last week")
-        command = stores.turns.accept(asked)
+        command = stores.accepting.accept(asked)
         assert (command.new, command.message, command.key) == (True, "", first.key)
-        assert stores.turns.accept(asked).new is False
+        assert stores.accepting.accept(asked).new is False
         work = stores.take(first.key)
         assert work.turn.id == first.turn
         stores.turns.answer(work, Answer("a", parts=(Part("m1", "a"),)))
@@ -370,15 +373,15 @@ class ArchiveContract:
         assert stores.turns.get(command.turn, ADA.owner).state == "done"
 
     def test_a_command_before_any_message_has_no_conversation(self, stores: Stores) -> None:
-        command = stores.turns.accept(replace(stores.incoming("", scope=ADA), command="new"))
+        command = stores.accepting.accept(replace(stores.incoming("", scope=ADA), command="new"))
         work = stores.take(command.key)
         assert (work.turn.command, work.conversation.id, command.conversation) == ("new", "", "")
-        assert stores.turns.accept(stores.incoming("hi", scope=ADA)).conversation
+        assert stores.accepting.accept(stores.incoming("hi", scope=ADA)).conversation
 
     def test_new_ends_the_sitting_where_it_stands_in_the_order(self, stores: Stores) -> None:
-        before = stores.turns.accept(stores.incoming("one", scope=ADA))
-        stores.turns.accept(replace(stores.incoming("", scope=ADA), command="new"))
-        after = stores.turns.accept(stores.incoming("two", scope=ADA))
+        before = stores.accepting.accept(stores.incoming("one", scope=ADA))
+        stores.accepting.accept(replace(stores.incoming("", scope=ADA), command="new"))
+        after = stores.accepting.accept(stores.incoming("two", scope=ADA))
         assert after.conversation != before.conversation
         found = stores.archive.conversation(None, after.conversation)
         assert found.previous == before.conversation
@@ -386,11 +389,11 @@ class ArchiveContract:
         assert work.conversation.id == before.conversation
 
     def test_a_reply_is_delivered_beside_the_order_and_leaves_no_key(self, stores: Stores) -> None:
-        waiting = stores.turns.accept(stores.incoming("one", scope=ADA))
+        waiting = stores.accepting.accept(stores.incoming("one", scope=ADA))
         asked = stores.incoming("", scope=ADA, event="e-help")
-        said = stores.turns.say(asked, (Part("m", "help"),))
+        said = stores.accepting.say(asked, (Part("m", "help"),))
         assert said.new
-        assert stores.turns.say(asked, (Part("m", "other"),)).new is False
+        assert stores.accepting.say(asked, (Part("m", "other"),)).new is False
         work = stores.take(said.key)
         assert work.turn.answered
         assert [part.text for part in stores.deliveries.of(work.turn.id)] == ["help"]
@@ -400,9 +403,9 @@ class ArchiveContract:
         assert stores.turns.get(said.turn).state == "done"
 
     def test_who_has_been_told_what_is_kept_with_the_conversation(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming())
+        accepted = stores.accepting.accept(stores.incoming())
         stores.turns.answer_and_next(stores.take(accepted.key), Answer("a", told=("wiki",)))
-        accepted = stores.turns.accept(stores.incoming())
+        accepted = stores.accepting.accept(stores.incoming())
         stores.turns.answer_and_next(stores.take(accepted.key), Answer("b", told=("memory",)))
         assert stores.archive.conversation(ALICE, "c1").told == {"wiki", "memory"}
 
@@ -419,17 +422,17 @@ class ArchiveContract:
         assert stores.archive.typed(id_, "a.example", 0) == []
 
     def test_an_event_that_is_no_message_is_noted_once(self, stores: Stores) -> None:
-        assert stores.turns.noted("e") is None
-        assert stores.turns.note_event("e", "http", "code", '{"answer": "a"}')
-        assert not stores.turns.note_event("e", "http", "code", '{"answer": "b"}')
-        assert stores.turns.noted("e") == ("code", {"answer": "a"})
+        assert stores.accepting.noted("e") is None
+        assert stores.accepting.note_event("e", "http", "code", '{"answer": "a"}')
+        assert not stores.accepting.note_event("e", "http", "code", '{"answer": "b"}')
+        assert stores.accepting.noted("e") == ("code", {"answer": "a"})
 
     # -- deliveries and lanes ---------------------------------------------------------------
 
     def test_parts_are_stored_with_the_answer_and_the_turn_runs_until_they_are_out(
         self, stores: Stores
     ) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         work = stores.take(accepted.key)
         parts = (Part("client-a", "one"), Part("client-b", "two"))
         stores.turns.answer(work, Answer("one two", parts=parts))
@@ -443,7 +446,7 @@ class ArchiveContract:
         assert stores.turns.get(accepted.turn).state == "done"
 
     def test_a_part_that_is_too_long_is_replaced_in_its_place(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         parts = (Part("a", "1"), Part("b", "22"), Part("c", "3"))
         stores.turns.answer(stores.take(accepted.key), Answer("x", parts=parts))
         second = stores.deliveries.of(accepted.turn)[1]
@@ -454,7 +457,7 @@ class ArchiveContract:
         ]  # fmt: skip
 
     def test_a_placeholder_stands_where_the_answer_will(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         work = stores.take(accepted.key)
         placed = stores.deliveries.place(work.turn.id, work.turn.key, work.fence, "m0")
         assert placed is not None
@@ -468,14 +471,14 @@ class ArchiveContract:
         assert stores.deliveries.counts() == {"waiting": 2}
 
     def test_no_placeholder_comes_after_the_answer_or_from_another(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         work = stores.take(accepted.key)
         assert stores.deliveries.place(work.turn.id, work.turn.key, work.fence + 1, "m0") is None
         stores.turns.answer(work, Answer("a", parts=(Part("m0", "one"),)))
         assert stores.deliveries.place(work.turn.id, work.turn.key, work.fence, "m0") is None
 
     def test_a_card_is_to_be_settled_once_its_confirmation_is(self, stores: Stores) -> None:
-        accepted = stores.turns.accept(stores.incoming(scope=ADA))
+        accepted = stores.accepting.accept(stores.incoming(scope=ADA))
         work = stores.take(accepted.key)
         staged = stores.confirmations.stage(
             ADA.person, work.turn.key, work.conversation.id, work.turn.id, "publish", {}
@@ -537,10 +540,10 @@ class ArchiveContract:
         assert (oldest.ended_at, newest.ended_at) == (stores.clock.at, None)
 
     def test_an_unfinished_turn_keeps_a_conversation_from_being_idle(self, stores: Stores) -> None:
-        first = stores.turns.accept(stores.incoming("one", ADA))
+        first = stores.accepting.accept(stores.incoming("one", ADA))
         stores.clock.move(7200)
         assert stores.archive.end_idle(IDLE_MS) == []
-        second = stores.turns.accept(stores.incoming("two", ADA))
+        second = stores.accepting.accept(stores.incoming("two", ADA))
         assert first.conversation == second.conversation
 
     def test_the_sweep_and_a_message_end_a_conversation_once(self, stores: Stores) -> None:
@@ -549,7 +552,9 @@ class ArchiveContract:
             stores.clock.move(3600)
             with ThreadPoolExecutor(4) as pool:
                 ended = [pool.submit(stores.archive.end_idle, IDLE_MS) for _ in range(3)]
-                accepted = pool.submit(stores.turns.accept, stores.incoming("next", ADA)).result()
+                accepted = pool.submit(
+                    stores.accepting.accept, stores.incoming("next", ADA)
+                ).result()
             assert sum(len(one.result()) for one in ended) <= 1
             work = stores.take(accepted.key)
             stores.turns.answer_and_next(work, Answer("ok"))
