@@ -14,22 +14,23 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from bot import words
 from bot.afterwards import Afterwards
 from bot.attempt import Attempts
+from bot.delivery import Commands, Delivery, Later
 from bot.keypool import KeyPool
 from bot.logs import turn as logged_turn
 from bot.quiet import Quiet
 from bot.stop import Stop, Stopped
 from bot.streams import Live, Outcome, Streams
+from bot.watch import Active, Watch
 from memory.accepting import Accepting
 from memory.conversation import History
 from memory.errors import Fenced, StoreDown
 from memory.histories import Histories
 from memory.processes import Processes
-from memory.turn_rows import Accepted, Answer, Incoming, Part, Suspect, Turn, Work
+from memory.turn_rows import Accepted, Answer, Incoming, Suspect, Turn, Work
 from memory.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,6 @@ SWEEP_S = 1.0
 FILLING_SWEEP_S = 0.1
 """The pause between two looks while what was found at the start is still let in slowly."""
 BEAT_S = 2.0
-SILENT_S = 2.0
-"""How long nothing is shown of an answer before the person is told that it is being made."""
-WATCH_S = 0.25
-WATCHES_A_LOOK = 4
-"""The archive is asked once a second whether what runs here is still ours."""
 IDLE_SWEEP_S = 30.0
 TRIAL_SWEEP_S = 2.0
 RECOVERY_S = 1.0
@@ -56,68 +52,6 @@ LAST_WORD_S = 0.5
 """What stopped turns get to let go."""
 SWEEP_KEYS = 256
 """Keys that one sweep looks at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """All parts of an answer are out, or will never be."""
-
-    lost: str = ""
-    """Why some never will be; the turn is then set aside for the operator to see."""
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """The channel could not take everything now."""
-
-    seconds: float
-    why: str
-
-
-class Delivery(Protocol):
-    """How a channel takes an answer out."""
-
-    def warm(self) -> None:
-        """Prepares the first delivery, without the network."""
-
-    def close(self) -> None:
-        """Closes the connections that are kept open."""
-
-    def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
-        """The parts in which the answer leaves."""
-
-    def takes_long(self, work: Work) -> None:
-        """Shows that an answer is being made; returns at once, and may be called again."""
-
-    def sweep(self) -> None:
-        """Begins with what else the archive says is to be done; returns at once."""
-
-    def deliver(self, turn: Turn, stop: Stop) -> Delivered | Later:
-        """Sends whatever is not out yet; sending a part again is harmless.
-
-        Raises:
-            Stopped: the process is ending.
-        """
-
-
-class Commands(Protocol):
-    """What is answered to commands, in their place in the order."""
-
-    def answer(self, work: Work) -> str:
-        """The answer to a command.
-
-        Raises:
-            StoreDown: the archive cannot be reached.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class _Active:
-    """A turn that is worked on here, since when (monotonic seconds), and what stops it."""
-
-    work: Work
-    stop: Stop
-    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +105,7 @@ class Engine:
         self._also_sweep = also_sweep
         self._keys = KeyPool(self._work_off, self.look)
         self._lock = threading.Lock()
-        self._active: dict[str, _Active] = {}
+        self._active: dict[str, Active] = {}
         self._quiet = Quiet()
         self._one_less = threading.Condition(self._lock)
         self._ending = threading.Event()
@@ -205,7 +139,12 @@ class Engine:
             self._turns.void_leases()
             self.afterwards.void_claims()
         self._beat()
-        loops = ("beat", self._beat_on), ("sweep", self._sweep_on), ("watch", self._watch_on)
+        watch = Watch(self._turns, self._deliveries, self._active_now, self._guarded)
+        loops = (
+            ("beat", self._beat_on),
+            ("sweep", self._sweep_on),
+            ("watch", lambda: watch.run(self._ending)),
+        )
         for name, run in loops:
             thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
@@ -320,7 +259,7 @@ class Engine:
         turn, stop = work.turn, Stop(self._limits.turn_s)
         logged_turn.set(turn.id)
         with self._lock:
-            self._active[turn.id] = _Active(work, stop, time.monotonic())
+            self._active[turn.id] = Active(work, stop, time.monotonic())
         self._attempts.step("leased")
         try:
             return self._attempt(work, stop)
@@ -428,32 +367,7 @@ class Engine:
         self.notify(turn.key, chat=turn.channel == "chat")
         return turn
 
-    # -- what runs long, or is not ours any more ------------------------------------------------
-
-    def _watch_on(self) -> None:
-        looks = 0
-        while not self._ending.wait(WATCH_S):
-            looks += 1
-            self._guarded(self._show_what_takes_long)
-            if looks % WATCHES_A_LOOK == 0:
-                self._guarded(self._stop_what_was_taken)
-
-    def _show_what_takes_long(self) -> None:
-        now = time.monotonic()
-        for one in self._active_now():
-            delivery = self._deliveries.get(one.work.turn.channel)
-            turn = one.work.turn
-            if delivery and not turn.answered and not turn.command and now - one.since >= SILENT_S:
-                delivery.takes_long(one.work)
-
-    def _stop_what_was_taken(self) -> None:
-        """Stops what another process has taken over or cancelled, as the archive says."""
-        active = {one.work.turn.id: one for one in self._active_now()}
-        fences = {turn: one.work.fence for turn, one in active.items()}
-        for turn in self._turns.overtaken(fences):
-            active[turn].stop.stop("cancelled")
-
-    def _active_now(self) -> list[_Active]:
+    def _active_now(self) -> list[Active]:
         with self._lock:
             return list(self._active.values())
 

@@ -22,7 +22,8 @@ from bot.attempt import Attempts, Leaving
 from bot.clock import clock_from
 from bot.command_answers import CommandAnswers
 from bot.confirm import fingerprint
-from bot.engine import DRAIN_S, Delivery, Engine, Limits
+from bot.delivery import Delivery
+from bot.engine import DRAIN_S, Engine, Limits
 from bot.markdown import host_of
 from bot.material import Materials
 from bot.model import Model, ModelError, RemoteModel

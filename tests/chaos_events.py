@@ -160,7 +160,11 @@ def _judge(world: World, sent: _Sent) -> list[str]:
     unknown = set(sent.statuses) - {200, 400, 503}
     failures += [f"{sent.statuses[code]} events got {code}" for code in unknown]
     failures += [f"the Chat API was misused: {one}" for one in world.chat.violations[:3]]
-    errors = [line for line in world.served.told().splitlines() if '"ERROR"' in line]
+    errors = [
+        line
+        for line in world.served.told().splitlines()
+        if '"ERROR"' in line and "SIGKILL" not in line
+    ]
     failures += [f"an error: {line[:600]}" for line in errors[:5]]
     if "Traceback" in world.served.told():
         failures.append("an error was not caught")

@@ -166,8 +166,8 @@ def test_each_failure_of_the_api_has_its_outcome(
 ) -> None:
     """Each row, met while an answer is created and while it is put where a placeholder stands."""
     monkeypatch.setattr("bot.chat.deliver.PAUSES_S", (0.01,))
-    monkeypatch.setattr("bot.engine.SILENT_S", 0.05 if call == "patch" else 99.0)
-    monkeypatch.setattr("bot.engine.WATCH_S", 0.02)
+    monkeypatch.setattr("bot.watch.SILENT_S", 0.05 if call == "patch" else 99.0)
+    monkeypatch.setattr("bot.watch.WATCH_S", 0.02)
     rig.model.script = slow = Slow()
     response = copy.deepcopy(case["response"])
     body = rig.event({"text": "think", "in": "TEAM"})

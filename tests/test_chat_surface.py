@@ -42,8 +42,8 @@ def rig(form: str, tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A placeholder is shown after a moment."""
-    monkeypatch.setattr("bot.engine.SILENT_S", 0.05)
-    monkeypatch.setattr("bot.engine.WATCH_S", 0.02)
+    monkeypatch.setattr("bot.watch.SILENT_S", 0.05)
+    monkeypatch.setattr("bot.watch.WATCH_S", 0.02)
 
 
 class Slow:

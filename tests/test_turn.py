@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot import words
-from bot.engine import Delivered, Later
+from bot.delivery import Delivered, Later
 from bot.mercury import Mercury
 from bot.model import ContextTooLong, ModelAway, ModelRefused, Reset, Text
 from bot.scope import Scope
@@ -329,7 +329,7 @@ def test_a_cancelled_turn_has_no_answer_and_its_key_goes_on(make: Make) -> None:
 def test_a_turn_that_another_process_cancelled_is_stopped_here(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bot.engine.WATCH_S", 0.02)
+    monkeypatch.setattr("bot.watch.WATCH_S", 0.02)
     started, stopped = threading.Event(), threading.Event()
 
     def waits(prompt: Any, stop: Stop) -> str:

@@ -29,7 +29,7 @@ from bot.chat.errors import (
 from bot.chat.events import Target
 from bot.chat.split import split
 from bot.chat.texts import messages
-from bot.engine import Delivered, Later
+from bot.delivery import Delivered, Later
 from bot.stop import Stop
 from memory.deliveries import Deliveries
 from memory.deliveries import Delivery as PartOut
