@@ -205,6 +205,17 @@ def test_being_added_has_one_id_however_often_it_is_told(form: Form) -> None:
 
 @needs_shared
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["added_to_space", "card_clicked", "slash_command"])
+def test_half_a_character_breaks_no_id(form: Form, name: str) -> None:
+    body = fixture(form, name)
+    (body if form == "classic" else body["chat"])["eventTime"] = "\ud800"
+    event = parse(body, form, ALL)
+    assert isinstance(event, Added | Click | Message)
+    event.id.encode()
+
+
+@needs_shared
+@pytest.mark.parametrize("form", FORMS)
 def test_an_administrator_s_install_is_silent(form: Form) -> None:
     body = fixture(form, "added_to_dm")
     space = (body if form == "classic" else body["chat"]["addedToSpacePayload"])["space"]

@@ -347,7 +347,8 @@ def _click(event: _Event, space: str, domains: frozenset[str]) -> Click:
 
 def _id(kind: str, *parts: str) -> str:
     """An event id for what Google gives none: the same for every delivery of that event."""
-    return f"{kind}:{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:40]}"
+    whole = "\n".join(parts).encode("utf-8", "surrogatepass")
+    return f"{kind}:{hashlib.sha256(whole).hexdigest()[:40]}"
 
 
 def _author(event: _Event, domains: frozenset[str]) -> tuple[str, dict[str, Any]]:
