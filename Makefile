@@ -25,7 +25,7 @@ run: $(STAMP)  ## serve on http://127.0.0.1:8080 with embedded stores
 	@$(BIN)/mfw serve
 
 test: $(STAMP)  ## run every test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(STAMP)  ## check style, types and the directions of imports
 	$(BIN)/ruff check .
