@@ -176,7 +176,10 @@ def _insert(connection: apsw.Connection, rows: list[_Row]) -> None:
     )  # fmt: skip
     connection.executemany(
         "INSERT INTO message_terms (rowid, terms) VALUES (?, ?)",
-        ((row.n, terms.scoped(terms.tokens(row.text), terms.scope_key(row.owner))) for row in rows),
+        (
+            (row.n, " ".join(terms.scoped(terms.tokens(row.text), terms.scope_key(row.owner))))
+            for row in rows
+        ),
     )
     questions = [row for row in rows if row.part == 0]
     connection.executemany(

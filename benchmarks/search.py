@@ -15,7 +15,7 @@ from benchmarks import archives
 from benchmarks.figures import Figure, Sizes, at_most, bounded, percentile
 from bot.clock import SystemClock
 from bot.scope import Scope
-from memory import terms
+from memory import search_sqlite, terms
 from memory.archive import Archive
 from memory.database import SqliteDatabase
 from memory.ids import random_id
@@ -167,5 +167,5 @@ def _searches(big: _Opened, sizes: Sizes) -> Iterator[Figure]:
 def _raw(query: str, owner: str) -> list[str]:
     """The full-text expressions that answer a query: all words, else any of them."""
     parsed, key = terms.parse_query(query), terms.scope_key(owner)
-    expressions = (terms.match_expression(parsed, key), terms.any_expression(parsed, key))
-    return [one for one in expressions if one]
+    ways = (terms.all_of(parsed, key), terms.any_of(parsed, key))
+    return [search_sqlite.expression(clauses) for clauses in ways if clauses]

@@ -137,6 +137,8 @@ class Archive:
 
     def _end_if_idle(self, conversation: str, now: int, idle_ms: int) -> bool:
         def run(tx: Tx) -> bool:
+            found = _conversation(tx, None, conversation)
+            tx.locked("SELECT fence FROM keys WHERE key = ?", found.key)
             row = tx.row(
                 "SELECT key FROM conversations WHERE id = ? AND ended_at IS NULL AND last_at <= ?",
                 conversation, now - idle_ms,
@@ -300,13 +302,10 @@ class Archive:
         owner = None if scope is None else scope.owner
 
         def run(tx: Tx) -> list[Message]:
-            row = tx.row(
-                f"SELECT {MESSAGE} FROM messages m WHERE m.id = ? AND (? IS NULL OR m.owner = ?)",
-                id_, owner, owner,
-            )  # fmt: skip
-            if row is None:
+            row = tx.row(f"SELECT m.owner, {MESSAGE} FROM messages m WHERE m.id = ?", id_)
+            if row is None or owner not in (None, row[0]):
                 raise NotFound(id_)
-            found = message_of(row)
+            found = message_of(row[1:])
             sides: list[list[Message]] = []
             for sign, order in (("<", "DESC"), (">", "ASC")):
                 rows = tx.rows(

@@ -105,7 +105,7 @@ class Confirmations:
         rows = self._database.read(
             lambda tx: tx.rows(
                 f"SELECT {_COLUMNS} FROM confirmations WHERE person = ? AND state = 'waiting'"
-                " AND (? IS NULL OR key = ?) ORDER BY created_at, id",
+                " AND (CAST(? AS TEXT) IS NULL OR key = ?) ORDER BY created_at, id",
                 person, key, key,
             )
         )  # fmt: skip

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import apsw
 
@@ -27,6 +27,7 @@ from memory.errors import Damaged, StoreDown
 T = TypeVar("T")
 Value = str | int | float | bytes | None
 Row = tuple[Value, ...]
+Dialect = Literal["sqlite", "postgresql"]
 
 FIRST_SOUND_SQLITE = 3_051_003
 BUSY_TIMEOUT_MS = 5_000
@@ -55,11 +56,27 @@ class Tx(Protocol):
     def row(self, sql: str, *values: Value) -> Row | None:
         """The first row, or None."""
 
+    @property
+    def dialect(self) -> Dialect:
+        """Which database it is, for the few statements that differ."""
+
+    def locked(self, sql: str, *values: Value) -> Row | None:
+        """The row that a SELECT finds, which no other transaction changes until this one ends.
+
+        Whatever a writing transaction decides on is read so; SQLite has one writer anyway.
+        """
+
     def run(self, sql: str, *values: Value) -> int:
         """Runs a statement without rows; returns how many rows it changed."""
 
     def now(self) -> int:
         """The database's own clock in milliseconds: for leases and heartbeats only."""
+
+    def alone(self) -> None:
+        """Waits until no other transaction that has called this is open: for the schema."""
+
+    def has_table(self, name: str) -> bool:
+        """Whether there is a table of that name."""
 
 
 class Database(Protocol):
@@ -82,6 +99,7 @@ class Database(Protocol):
 
 class _SqliteTx:
     __slots__ = ("_connection",)
+    dialect: Dialect = "sqlite"
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -93,12 +111,21 @@ class _SqliteTx:
         found = self._connection.execute(sql, values).fetchall()
         return found[0] if found else None
 
+    locked = row
+
     def run(self, sql: str, *values: Value) -> int:
         self._connection.execute(sql, values)
         return self._connection.changes()
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def alone(self) -> None:
+        """Every writing transaction is."""
+
+    def has_table(self, name: str) -> bool:
+        found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return self.row(found, name) is not None
 
 
 class _Job(Generic[T]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memory.database import Database, Tx
+from memory.database import Database, Row, Tx
 
 DeliveryState = Literal["placeholder", "waiting", "sent", "dropped", "settled"]
 """A placeholder is or will be there under the id of an answer that is not made yet; `settled`
@@ -93,15 +93,16 @@ class Deliveries:
         """
 
         def run(tx: Tx) -> Delivery | None:
+            held = tx.locked("SELECT fence FROM keys WHERE key = ?", key)
             row = tx.row(
-                "SELECT 1 FROM turns t JOIN keys k ON k.key = t.key WHERE t.id = ? AND k.key = ?"
-                " AND k.fence = ? AND t.state = 'running' AND t.answered = 0",
-                turn, key, fence,
+                "SELECT 1 FROM turns WHERE id = ? AND key = ? AND state = 'running'"
+                " AND answered = 0",
+                turn, key,
             )  # fmt: skip
             before = tx.rows(
                 "SELECT state FROM deliveries WHERE turn = ? ORDER BY part DESC LIMIT 1", turn
             )
-            if row is None or (before and before[0][0] == "placeholder"):
+            if held != (fence,) or row is None or (before and before[0][0] == "placeholder"):
                 return None
             count = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn)
             part = int(str(count[0])) if count else 0
@@ -222,10 +223,10 @@ class Deliveries:
 
         def run(tx: Tx) -> float | None:
             now = tx.now()
-            row = tx.row("SELECT free_at, closed FROM lanes WHERE space = ?", space)
-            if row is not None and row[1]:
+            row = _lane(tx, space)
+            if row[1]:
                 return None
-            free_at = now if row is None else int(str(row[0]))
+            free_at = int(str(row[0]))
             if now < free_at <= now + LONGEST_LANE_MS:
                 return (free_at - now) / 1000
             _set_lane(tx, space, now + SLOT_MS)
@@ -238,8 +239,7 @@ class Deliveries:
 
         def run(tx: Tx) -> None:
             until = tx.now() + min(int(seconds * 1000), LONGEST_LANE_MS)
-            row = tx.row("SELECT free_at FROM lanes WHERE space = ?", space)
-            if row is None or int(str(row[0])) < until:
+            if int(str(_lane(tx, space)[0])) < until:
                 _set_lane(tx, space, until)
 
         self._database.write(run)
@@ -266,9 +266,17 @@ class Deliveries:
             )
 
 
+def _lane(tx: Tx, space: str) -> Row:
+    """When the lane is free and why it is closed; it is made if need be."""
+    row = tx.locked("SELECT free_at, closed FROM lanes WHERE space = ?", space)
+    if row is None:
+        tx.run(
+            "INSERT INTO lanes (space, free_at) VALUES (?, 0) ON CONFLICT (space) DO NOTHING", space
+        )
+        row = tx.locked("SELECT free_at, closed FROM lanes WHERE space = ?", space)
+    assert row is not None
+    return row
+
+
 def _set_lane(tx: Tx, space: str, free_at: int) -> None:
-    tx.run(
-        "INSERT INTO lanes (space, free_at) VALUES (?, ?)"
-        " ON CONFLICT (space) DO UPDATE SET free_at = excluded.free_at",
-        space, free_at,
-    )  # fmt: skip
+    tx.run("UPDATE lanes SET free_at = ? WHERE space = ?", free_at, space)

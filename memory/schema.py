@@ -7,9 +7,10 @@ never edited once it was released: a change is a new step.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memory.database import Database, Tx
+from memory.database import Database, Dialect, Tx
 from memory.errors import WrongSchema
 
 TABLES_1 = """
@@ -193,6 +194,14 @@ CREATE TABLE processes (
 );
 """
 
+SERIAL: Mapping[Dialect, str] = {
+    "sqlite": "INTEGER PRIMARY KEY",
+    "postgresql": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+}
+SEARCH_POSTGRESQL_1 = """
+CREATE TABLE message_terms (n BIGINT PRIMARY KEY, terms TSVECTOR NOT NULL);
+CREATE INDEX message_terms_found ON message_terms USING GIN (terms)
+"""
 SEARCH_SQLITE_1 = """
 CREATE VIRTUAL TABLE message_terms USING fts5 (
     terms, content='', contentless_delete=1, columnsize=1,
@@ -219,10 +228,19 @@ class Step:
     version: int
     why: str
     sql: str
+    sqlite: str = ""
+    postgresql: str = ""
+    """What differs: the index of terms."""
 
 
 STEPS = (
-    Step(1, "the first schema", TABLES_1 + SEARCH_SQLITE_1),
+    Step(
+        1,
+        "the first schema",
+        TABLES_1,
+        sqlite=SEARCH_SQLITE_1,
+        postgresql=SEARCH_POSTGRESQL_1,
+    ),
     Step(2, "commands and replies beside messages, cards, notices told once", COMMANDS_2),
 )
 NEWEST = STEPS[-1].version
@@ -230,8 +248,7 @@ NEWEST = STEPS[-1].version
 
 def version_of(tx: Tx) -> int:
     """The schema version stored in the archive, 0 for an empty one."""
-    known = tx.row("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'")
-    if known is None:
+    if not tx.has_table("meta"):
         return 0
     row = tx.row("SELECT value FROM meta WHERE name = 'schema'")
     return int(str(row[0])) if row else 0
@@ -267,9 +284,12 @@ def migrate(database: Database) -> list[Step]:
 
 
 def _apply(tx: Tx, step: Step) -> bool:
+    tx.alone()
     if version_of(tx) >= step.version:  # another process was quicker
         return False
-    for statement in step.sql.replace("{serial}", "INTEGER PRIMARY KEY").split(";"):
+    whole = step.sql.replace("{serial}", SERIAL[tx.dialect])
+    whole += step.sqlite if tx.dialect == "sqlite" else step.postgresql
+    for statement in whole.split(";"):
         if statement.strip():
             tx.run(statement)
     tx.run("DELETE FROM meta WHERE name = 'schema'")

@@ -1,4 +1,4 @@
-"""Full-text search over the archive's messages, in SQLite's FTS5.
+"""Full-text search over the archive's messages, in the index of whichever database it is.
 
 Each indexed term begins with the key of the memory that it belongs to, so that a search costs
 what that one memory holds, ranks by that memory's own frequencies, and cannot see another's
@@ -8,9 +8,10 @@ words. The owner is checked again on every hit. `memory/terms.py` says what a te
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import ModuleType
+from typing import Literal
 
-from memory import terms
+from memory import search_postgres, search_sqlite, terms
 from memory.database import Row, Tx
 
 Order = Literal["best", "newest"]
@@ -20,6 +21,7 @@ MESSAGE = "m.id, m.conversation, m.turn, m.seq, m.part, m.role, m.author, m.name
 
 CHUNK = 64
 """How many index hits are looked at in one go; quotes and times are checked on the rows."""
+LAST = 1 << 62
 LONGEST_LOOK = 1_024
 """The most index hits looked at for one page."""
 
@@ -42,7 +44,11 @@ def index(tx: Tx, n: int, owner: str, text: str) -> None:
     """Indexes the message whose row number is `n`."""
     scoped = terms.scoped(terms.tokens(text), terms.scope_key(owner))
     if scoped:
-        tx.run("INSERT INTO message_terms (rowid, terms) VALUES (?, ?)", n, scoped)
+        _engine(tx).index(tx, n, scoped)
+
+
+def _engine(tx: Tx) -> ModuleType:
+    return search_sqlite if tx.dialect == "sqlite" else search_postgres
 
 
 def find(tx: Tx, search: Search) -> tuple[list[Row], tuple[int, int] | None]:
@@ -53,24 +59,24 @@ def find(tx: Tx, search: Search) -> tuple[list[Row], tuple[int, int] | None]:
     """
     query = terms.parse_query(search.query)
     key = terms.scope_key(search.owner)
-    expressions = (terms.match_expression(query, key), terms.any_expression(query, key))
+    ways = (terms.all_of(query, key), terms.any_of(query, key))
     mode, place = search.place if search.place else (0, 0)
-    for at, expression in enumerate(expressions):
-        if at < mode or expression is None:
+    for at, clauses in enumerate(ways):
+        if at < mode or not clauses:
             continue
-        rows, following = _page(tx, search, query, expression, place)
+        rows, following = _page(tx, search, query, clauses, place)
         if rows or following is not None or at == mode == 1:
             return rows, None if following is None else (at, following)
     return [], None
 
 
 def _page(
-    tx: Tx, search: Search, query: terms.Query, expression: str, place: int
+    tx: Tx, search: Search, query: terms.Query, clauses: terms.Clauses, place: int
 ) -> tuple[list[Row], int | None]:
     kept: list[Row] = []
     looked = 0
     while looked < LONGEST_LOOK:
-        hits = _hits(tx, search.order, expression, place)
+        hits = _hits(tx, search.order, clauses, place)
         rows = _rows(tx, search, hits)
         for hit in hits:
             looked += 1
@@ -85,30 +91,26 @@ def _page(
     return kept, place
 
 
-def _hits(tx: Tx, order: Order, expression: str, place: int) -> list[int]:
+def _hits(tx: Tx, order: Order, clauses: terms.Clauses, place: int) -> list[int]:
+    engine = _engine(tx)
     if order == "best":
-        rows = tx.rows(
-            "SELECT rowid FROM message_terms WHERE message_terms MATCH ?"
-            " ORDER BY rank LIMIT ? OFFSET ?",
-            expression, CHUNK, place,
-        )  # fmt: skip
+        found: list[int] = engine.best(tx, clauses, place, CHUNK)
     else:
-        rows = tx.rows(
-            "SELECT rowid FROM message_terms WHERE message_terms MATCH ? AND rowid < ?"
-            " ORDER BY rowid DESC LIMIT ?",
-            expression, place or 1 << 62, CHUNK,
-        )  # fmt: skip
-    return [int(str(n)) for (n,) in rows]
+        found = engine.newest(tx, clauses, place or LAST, CHUNK)
+    return found
 
 
 def _rows(tx: Tx, search: Search, hits: list[int]) -> dict[int, Row]:
     if not hits:
         return {}
     marks = ", ".join("?" for _ in hits)
-    bounds: list[Any] = [search.since, search.since, search.until, search.until]
+    bounds = (
+        -LAST if search.since is None else search.since,
+        LAST if search.until is None else search.until,
+    )
     rows = tx.rows(
         f"SELECT m.n, {MESSAGE} FROM messages m WHERE m.n IN ({marks}) AND m.owner = ?"
-        " AND m.turn <> ? AND (? IS NULL OR m.at >= ?) AND (? IS NULL OR m.at < ?)",
+        " AND m.turn <> ? AND m.at >= ? AND m.at < ?",
         *hits, search.owner, search.without_turn, *bounds,
     )  # fmt: skip
     return {int(str(row[0])): row[1:] for row in rows}

@@ -45,6 +45,11 @@ _SPACELESS = regex.compile(
 _QUOTED = regex.compile(r'"([^"]*)(?:"|$)|“([^”]*)(?:”|$)|„([^“”]*)(?:[“”]|$)|«([^»]*)(?:»|$)')
 
 
+Clauses = tuple[tuple[tuple[str, ...], ...], ...]
+"""What a message has to hold: every clause, that is any of its phrases, that is their scoped
+terms one after the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is looked for: words (each a run of terms that follow one another) and exact quotes."""
@@ -90,9 +95,9 @@ def scope_key(owner: str) -> str:
     return base64.b32encode(digest)[:10].decode().lower()
 
 
-def scoped(terms: list[str], key: str) -> str:
-    """The text that is indexed: every term with the key in front of it."""
-    return " ".join([key + term for term in terms])
+def scoped(terms: list[str], key: str) -> list[str]:
+    """What is indexed: every term with the key in front of it."""
+    return [key + term for term in terms]
 
 
 def parse_query(text: str) -> Query:
@@ -119,27 +124,26 @@ def _runs(word: str) -> list[tuple[str, ...]]:
     return runs
 
 
-def match_expression(query: Query, key: str) -> str | None:
-    """An FTS5 expression for messages that hold every word and quote; None for nothing."""
-    return " AND ".join([_phrase(run, key) for run in _all_runs(query)]) or None
+def all_of(query: Query, key: str) -> Clauses:
+    """Clauses for messages that hold every word and quote; none for nothing."""
+    return tuple((_phrase(run, key),) for run in _all_runs(query))
 
 
-def any_expression(query: Query, key: str) -> str | None:
-    """An FTS5 expression for messages that hold any of the words, and every quote."""
+def any_of(query: Query, key: str) -> Clauses:
+    """Clauses for messages that hold any of the words, and every quote; none for one word."""
     if len(query.words) < 2:
-        return None
-    words = "(" + " OR ".join(_phrase(run, key) for run in query.words) + ")"
-    quotes = [_phrase(tuple(tokens(quote)), key) for quote in query.quotes]
-    return " AND ".join([*quotes, words])
+        return ()
+    quotes = tuple((_phrase(tuple(tokens(quote)), key),) for quote in query.quotes)
+    return (*quotes, tuple(_phrase(run, key) for run in query.words))
 
 
 def _all_runs(query: Query) -> list[tuple[str, ...]]:
     return [*query.words, *(tuple(tokens(quote)) for quote in query.quotes)]
 
 
-def _phrase(run: tuple[str, ...], key: str) -> str:
-    """Terms that follow one another; no term holds a double quote, so none can end the string."""
-    return '"' + " ".join(key + term for term in run) + '"'
+def _phrase(run: tuple[str, ...], key: str) -> tuple[str, ...]:
+    """Scoped terms that follow one another."""
+    return tuple(key + term for term in run)
 
 
 def holds_quote(text: str, quote: str) -> bool:

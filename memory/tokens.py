@@ -84,7 +84,8 @@ class Tokens:
         rows: list[Any] = self._database.read(
             lambda tx: tx.rows(
                 "SELECT id, person, name, created_at, expires_at, last_used_at, revoked_at"
-                " FROM tokens WHERE ? IS NULL OR person = ? ORDER BY created_at DESC, id",
+                " FROM tokens WHERE CAST(? AS TEXT) IS NULL OR person = ?"
+                " ORDER BY created_at DESC, id",
                 person, person,
             )
         )  # fmt: skip

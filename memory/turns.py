@@ -79,7 +79,7 @@ class Turns:
 
     def _take(self, tx: Tx, key: str, process: str, alone: bool) -> Work | Suspect | None:
         now = tx.now()
-        before = tx.row("SELECT holder FROM keys WHERE key = ?", key)
+        before = tx.locked("SELECT holder FROM keys WHERE key = ?", key)
         row = tx.row(
             "UPDATE keys SET holder = ?, fence = fence + 1 WHERE key = ? AND (holder IS NULL"
             " OR holder = ? OR holder NOT IN (SELECT id FROM processes WHERE heartbeat_at > ?))"
@@ -175,7 +175,11 @@ class Turns:
 
     def check_fence(self, work: Work) -> None:
         """Raises Fenced when the key was taken by another."""
-        self._database.read(lambda tx: _hold(tx, work))
+        row = self._database.read(
+            lambda tx: tx.row("SELECT fence FROM keys WHERE key = ?", work.turn.key)
+        )
+        if row is None or row[0] != work.fence:
+            raise Fenced(work.turn.id)
 
     def answer(self, work: Work, answer: Answer) -> Stored:
         """Stores the answer with its tool records and parts; with no parts the turn has ended.
@@ -331,7 +335,7 @@ class Turns:
         """
 
         def run(tx: Tx) -> Turn:
-            turn = self._find(tx, turn_id, owner)
+            turn = self._locked(tx, turn_id, owner)
             if turn.state not in ("waiting", "running"):
                 raise Conflict(turn.state)
             if turn.answered or turn.command:
@@ -384,7 +388,7 @@ class Turns:
         """
 
         def run(tx: Tx) -> Turn:
-            turn = self._find(tx, turn_id, None)
+            turn = self._locked(tx, turn_id, None)
             if turn.state != "set_aside":
                 raise Conflict(turn.state)
             tx.run(
@@ -409,7 +413,7 @@ class Turns:
         """
 
         def run(tx: Tx) -> Turn:
-            turn = self._find(tx, turn_id, None)
+            turn = self._locked(tx, turn_id, None)
             if turn.state != "set_aside":
                 raise Conflict(turn.state)
             tx.run(
@@ -456,6 +460,11 @@ class Turns:
         if turn is None or owner not in (None, turn.owner):
             raise NotFound(turn_id)
         return turn
+
+    def _locked(self, tx: Tx, turn_id: str, owner: str | None) -> Turn:
+        """As it is while nobody else can work on its key."""
+        tx.locked("SELECT fence FROM keys WHERE key = ?", self._find(tx, turn_id, owner).key)
+        return self._find(tx, turn_id, owner)
 
     def in_state(self, states: tuple[State, ...], limit: int) -> list[Turn]:
         """The oldest turns in those states."""
@@ -508,7 +517,7 @@ class Turns:
 
 
 def _hold(tx: Tx, work: Work) -> None:
-    row = tx.row("SELECT fence FROM keys WHERE key = ?", work.turn.key)
+    row = tx.locked("SELECT fence FROM keys WHERE key = ?", work.turn.key)
     if row is None or row[0] != work.fence:
         raise Fenced(work.turn.id)
 

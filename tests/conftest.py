@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from bot import logs, trials
 from bot.mercury import Mercury, build
 from bot.settings import Settings, load
 from tests.clock import HandClock
+from tests.postgres import Postgres
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,20 @@ def logs_as_they_were() -> Iterator[None]:
     sys.excepthook, threading.excepthook = before[2], before[3]
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of this session; skipped loudly where there is none, but not in CI."""
+    server = Postgres()
+    try:
+        server.__enter__()
+    except Exception as error:  # whatever keeps it from being had
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"NO POSTGRESQL SERVER IS TO BE HAD HERE: {error}")
+    yield server
+    server.__exit__()
 
 
 @pytest.fixture

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 import unicodedata
+from pathlib import Path
 
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory import terms
-from memory.schema import SEARCH_SQLITE_1
+from memory import search_sqlite, terms
+from memory.database import SqliteDatabase
+from memory.schema import migrate
 
 KEY = terms.scope_key("person:http:alice")
 OTHER = terms.scope_key("person:http:bob")
@@ -23,31 +24,26 @@ WRITTEN = st.text(
 class Index:
     """The table as the archive declares it, with one text at a time."""
 
-    def __init__(self) -> None:
-        self._connection = apsw.Connection(":memory:")
-        self._connection.execute(SEARCH_SQLITE_1)
+    def __init__(self, folder: Path) -> None:
+        self._database = SqliteDatabase(folder / "a.db")
+        migrate(self._database)
         self._n = 0
 
     def add(self, text: str, key: str = KEY) -> int:
         self._n += 1
         scoped = terms.scoped(terms.tokens(text), key)
-        self._connection.execute(
-            "INSERT INTO message_terms (rowid, terms) VALUES (?, ?)", (self._n, scoped)
-        )
+        self._database.write(lambda tx: search_sqlite.index(tx, self._n, scoped))
         return self._n
 
-    def find(self, expression: str | None) -> list[int]:
-        if expression is None:
+    def find(self, clauses: terms.Clauses) -> list[int]:
+        if not clauses:
             return []
-        rows = self._connection.execute(
-            "SELECT rowid FROM message_terms WHERE message_terms MATCH ?", (expression,)
-        )
-        return [int(n) for (n,) in rows]
+        return self._database.read(lambda tx: search_sqlite.best(tx, clauses, 0, 10_000))
 
 
 @pytest.fixture(scope="module")
-def index() -> Index:
-    return Index()
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return Index(tmp_path_factory.mktemp("terms"))
 
 
 @settings(max_examples=300, deadline=None)
@@ -56,7 +52,7 @@ def test_every_word_of_a_text_finds_it_and_nobody_else_s(index: Index, text: str
     n = index.add(text)
     index.add(text, OTHER)
     for word in terms.tokens(text)[:20]:
-        found = index.find(terms.match_expression(terms.Query(((word,),), ()), KEY))
+        found = index.find(terms.all_of(terms.Query(((word,),), ()), KEY))
         assert n in found
         assert n + 1 not in found
 
@@ -74,7 +70,7 @@ def test_a_quote_of_whole_words_finds_its_text(
     clean = " ".join(words)
     query = terms.parse_query(f'"{quote}"')
     n = index.add(clean)
-    assert n in index.find(terms.match_expression(query, KEY))
+    assert n in index.find(terms.all_of(query, KEY))
     assert all(terms.holds_quote(clean, one) for one in query.quotes)
 
 
@@ -82,8 +78,8 @@ def test_a_quote_of_whole_words_finds_its_text(
 @given(query=st.text(max_size=200))
 def test_no_query_is_an_expression(index: Index, query: str) -> None:
     parsed = terms.parse_query(query)
-    for expression in (terms.match_expression(parsed, KEY), terms.any_expression(parsed, KEY)):
-        index.find(expression)
+    for clauses in (terms.all_of(parsed, KEY), terms.any_of(parsed, KEY)):
+        index.find(clauses)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +118,7 @@ def test_queries_know_words_runs_and_quotes() -> None:
     assert query.words == (("budget",), ("会", "議"))
     assert query.quotes == ("red, green", "open to the end")
     assert terms.parse_query("?!") == terms.Query((), ())
-    assert terms.match_expression(terms.parse_query(""), KEY) is None
+    assert terms.all_of(terms.parse_query(""), KEY) == ()
     many = terms.parse_query(" ".join(f"w{n}" for n in range(100)))
     assert len(many.words) == terms.QUERY_WORDS
 
