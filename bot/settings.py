@@ -123,6 +123,11 @@ class Settings(BaseModel):
         return self._warnings
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several processes may serve: what they share lies beyond each of them."""
+        return self.database_url is not None and self.redis_url is not None
+
+    @property
     def archive_path(self) -> Path:
         """The embedded archive's file."""
         return self.mercury_data / "archive.db"

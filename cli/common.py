@@ -55,7 +55,7 @@ def stores(create: bool = False) -> Iterator[Stores]:
     from memory.schema import migrate
 
     settings = load()
-    missing = not settings.archive_path.exists()
+    missing = settings.database_url is None and not settings.archive_path.exists()
     if missing and not create:
         raise Failed(
             f"there is no archive in {settings.mercury_data}: `mfw serve` makes one", NOT_FOUND

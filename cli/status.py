@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cli.common import as_json, print_json, safe, stores, when
+from cli.serve import archive_of
 
 
 @click.command()
@@ -22,8 +23,11 @@ def command(as_json: bool) -> None:
         parts = opened.deliveries.counts()
         lanes = opened.deliveries.lanes()
     status: dict[str, Any] = {
-        "archive": {"kind": "sqlite", "path": str(settings.archive_path),
-                    "bytes": settings.archive_path.stat().st_size},
+        "archive": {
+            "kind": "sqlite" if settings.database_url is None else "postgresql",
+            "where": archive_of(settings),
+            **({} if settings.database_url else {"bytes": settings.archive_path.stat().st_size}),
+        },
         "history": {"kind": "process"},
         "model": {"kind": "openai" if settings.model_url else "extractive",
                   "name": settings.model or "extractive"},
@@ -48,8 +52,7 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(status)
         return
-    click.echo(f"archive      SQLite, {status['archive']['path']}, "
-               f"{status['archive']['bytes']:,} bytes")  # fmt: skip
+    click.echo(f"archive      {status['archive']['where']}")
     click.echo("history      in the serving process, rebuilt from the archive")
     click.echo(f"model        {status['model']['name']}")
     _tell_chat(status["chat"])

@@ -68,12 +68,16 @@ class History:
 
     def append(self, message: Message) -> None:
         """Adds a message that comes after all others."""
-        for prepared in prepare(message, self.shared):
-            self.messages.append(prepared)
-            size = size_of(prepared)
+        self.restore(prepare(message, self.shared), message.seq)
+
+    def restore(self, prepared: Sequence[dict[str, Any]], last_seq: int) -> None:
+        """Adds messages that were prepared before; `last_seq` is the place of the last one."""
+        for one in prepared:
+            self.messages.append(one)
+            size = size_of(one)
             self.size += size
-            self.weight += 300 + (size if (prepared["content"] or "").isascii() else 3 * size)
-        self.last_seq = message.seq
+            self.weight += 300 + (size if (one["content"] or "").isascii() else 3 * size)
+        self.last_seq = last_seq
 
     def canonical(self) -> str:
         """The history as canonical JSON (sorted keys, no spaces)."""

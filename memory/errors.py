@@ -3,6 +3,7 @@
     MemoryFault
     ├── StoreDown        a store cannot be read or written now; nothing of the call was kept
     │   └── Damaged      the archive's file is damaged; it is left exactly as it is
+    ├── Refused          a store does not take our credentials
     ├── WrongSchema      the archive was written by another version and has to be migrated
     ├── Fenced           somebody else has taken over what this call wanted to write
     ├── NotFound         there is no such thing, or it is somebody else's
@@ -25,6 +26,10 @@ class StoreDown(MemoryFault):
 
 class Damaged(StoreDown):
     """The file is damaged; only an operator can help."""
+
+
+class Refused(MemoryFault):
+    """The store refuses us; only an operator can help."""
 
 
 class WrongSchema(MemoryFault):

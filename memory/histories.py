@@ -1,5 +1,7 @@
 """Active histories in the process: prepared lists that a turn appends to, bounded by bytes.
 
+What is not here is looked for in the mirror, then folded from the archive.
+
 A cached history serves only while its stamp is the archive's, which the caller read after it
 had taken the key's lease; so no cache can be stale, only absent. The lease also means that one
 turn at a time touches a history, so that only the table itself needs a lock.
@@ -13,6 +15,7 @@ from collections import OrderedDict
 from memory.archive import Archive
 from memory.clock import Clock
 from memory.conversation import History
+from memory.mirror import Mirror, NoMirror
 from memory.rows import Conversation
 from memory.turn_rows import Stored, Work
 
@@ -26,10 +29,14 @@ class Histories:
         archive: what a history is folded from.
         clock: the archive's time, by which a history has been idle.
         limit: bytes that all histories may take together; the least recently used leave first.
+        mirror: where copies are kept beyond this process.
     """
 
-    def __init__(self, archive: Archive, clock: Clock, limit: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, archive: Archive, clock: Clock, limit: int = CACHE_BYTES, mirror: Mirror | None = None
+    ) -> None:
         self._archive = archive
+        self._mirror = mirror or NoMirror()
         self._clock = clock
         self._limit = limit
         self._lock = threading.Lock()
@@ -42,6 +49,10 @@ class Histories:
         cached = self._take(conversation.id)
         if cached and cached.stamp == conversation.stamp and cached.last_seq < seq:
             return cached
+        shared = conversation.owner.startswith("space:")
+        copy = self._mirror.get(conversation.id, conversation.stamp, shared)
+        if copy and copy.last_seq < seq:
+            return copy
         return self._archive.history(conversation, before=seq)
 
     def keep(self, work: Work, history: History, stored: Stored) -> None:
@@ -55,6 +66,7 @@ class Histories:
         history.append(stored.message)
         history.stamp = stored.stamp
         self._put(history)
+        self._mirror.put(history)
 
     def rebuild(self, conversation: Conversation) -> History:
         """Folds the history from the archive now, whatever the cache holds."""
