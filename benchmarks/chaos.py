@@ -19,7 +19,9 @@ from pathlib import Path
 
 from tests import chaos
 from tests import chaos_events as events
+from tests import chaos_processes as processes
 from tests.chaos import Trial
+from tests.postgres import Postgres
 
 SEED = 20_261_201
 
@@ -36,8 +38,14 @@ TRIALS: dict[str, Run] = {
         for form in ("addon", "classic")
     ],
     "burst": lambda folder, seed, quick: [events.burst(folder, 10 if quick else 200)],
+    "processes": lambda folder, seed, quick: _processes(folder, seed, quick),
     "history": lambda folder, seed, quick: [chaos.histories(20 if quick else 500, seed)],
 }
+
+
+def _processes(folder: Path, seed: int, quick: bool) -> list[Trial]:
+    with Postgres() as postgres:
+        return [processes.two(folder, postgres, 1_000 if quick else 10_000, seed, 20.0)]
 
 
 def main() -> None:
