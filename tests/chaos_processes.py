@@ -87,7 +87,7 @@ def two(folder: Path, postgres: Postgres, turns: int, seed: int, pause_s: float)
 def _talk(pair: Pair, token: str, name: str, count: int, seed: int) -> list[str]:
     """One message after the other, each to either process until one of them has answered."""
     dice = random.Random(seed)
-    failures = []
+    failures: list[str] = []
     for n in range(count):
         text, until_ = f"{name} says {n}", time.monotonic() + 120
         answer: str | None = None
