@@ -30,6 +30,7 @@ from bot.markdown import host_of
 from bot.material import Materials
 from bot.model import Model, ModelError, RemoteModel
 from bot.prompt import PERSONA
+from bot.relay import RedisRelay, Relay
 from bot.settings import Settings, SettingsError
 from bot.settling import Action, Settling
 from bot.stop import Stop, Stopped
@@ -86,6 +87,7 @@ class Shared:
     link: RedisLink | None
     mirror: Mirror
     bus: Bus
+    relay: Relay
 
 
 @dataclass(slots=True)
@@ -177,6 +179,7 @@ class Mercury:
         if isinstance(self.model, RemoteModel):
             self.model.close()
         self.shared.mirror.close()
+        self.shared.relay.close()
         if self.shared.link is not None:
             self.shared.link.close()
         self.stores.database.close()
@@ -264,7 +267,7 @@ def build(
     summarising = Summarising(
         stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
     )
-    streams = Streams()
+    streams = Streams(shared.relay)
     settling = Settling(stores.confirmations, actions or {}, secret, stores.clock, trials.stop_at)
     chat, materials = chat_of(settings, stores, settling)
     attempts = Attempts(
@@ -313,10 +316,13 @@ def build(
 def shared_of(settings: Settings, secret: bytes, process: str) -> Shared:
     """The mirror and the words between processes: through Redis, or none."""
     if settings.redis_url is None:
-        return Shared(None, NoMirror(), Bus())
+        return Shared(None, NoMirror(), Bus(), Relay())
     link = RedisLink(settings.redis_url.get_secret_value(), fingerprint(secret))
     return Shared(
-        link, RedisMirror(link, settings.session_idle_timeout_ms), RedisBus(link, process)
+        link,
+        RedisMirror(link, settings.session_idle_timeout_ms),
+        RedisBus(link, process),
+        RedisRelay(link),
     )
 
 

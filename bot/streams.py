@@ -1,8 +1,9 @@
 """What happens in a turn while it runs, for those who watch: a bounded buffer a turn.
 
-Events live in the process only and are never needed for correctness: whoever finds them gone
-reads the turn itself. Each event is known as `<attempt>.<n>`, the
-attempt being the fence it ran under, which grows with every attempt in whatever process.
+Events live in the process that runs the turn, and a relay tells them to others; they are never
+needed for correctness: whoever finds them gone reads the turn itself. Each event is known as
+`<attempt>.<n>`, the attempt being the fence it ran under, which grows with every attempt in
+whatever process.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from bot.relay import Relay
 from memory.records import Message
 
 BUFFER_EVENTS = 2_000
@@ -51,8 +53,9 @@ class Outcome:
 class Live:
     """A turn that runs here, or did a moment ago; `attempt` is the fence that it runs under."""
 
-    def __init__(self, turn: str) -> None:
+    def __init__(self, turn: str, relay: Relay | None = None) -> None:
         self.turn = turn
+        self._relay = relay or Relay()
         self.outcome: Outcome | None = None
         self.attempt = 0
         self.ended = False
@@ -86,14 +89,30 @@ class Live:
     def put(self, kind: str, data: dict[str, Any]) -> None:
         """Adds an event and wakes those who wait for it."""
         with self._news:
-            self._n += 1
-            self._events.append(Event(self.attempt, self._n, kind, data))
-            if kind == "text":
-                self._showed = True
-                self.chars += len(data["delta"])
-            if len(self._events) > BUFFER_EVENTS or self.chars > BUFFER_CHARS:
-                self._shorten()
-            self._news.notify_all()
+            event = Event(self.attempt, self._n + 1, kind, data)
+            self._add(event)
+        self._relay.tell(self.turn, event)
+
+    def feed(self, attempt: int, n: int, kind: str, data: dict[str, Any]) -> None:
+        """Adds an event of the process that runs the turn; what is older than here is left out."""
+        with self._news:
+            if (attempt, n) <= (self.attempt, self._n):
+                return
+            if attempt != self.attempt:
+                self._events.clear()
+                self.attempt, self._n, self.chars, self._lost = attempt, 0, 0, False
+            self._lost = self._lost or n != self._n + 1
+            self._add(Event(attempt, n, kind, data))
+
+    def _add(self, event: Event) -> None:
+        self._n = event.n
+        self._events.append(event)
+        if event.kind == "text":
+            self._showed = True
+            self.chars += len(event.data["delta"])
+        if len(self._events) > BUFFER_EVENTS or self.chars > BUFFER_CHARS:
+            self._shorten()
+        self._news.notify_all()
 
     def end(self) -> None:
         """The turn has ended: whoever watches reads its outcome from the archive."""
@@ -152,7 +171,8 @@ class Live:
 class Streams:
     """The live turns of this process, and the ended ones that are still kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, relay: Relay | None = None) -> None:
+        self.relay = relay or Relay()
         self._lock = threading.Lock()
         self._lives: dict[str, Live] = {}
         self._ended: OrderedDict[str, Live] = OrderedDict()
@@ -163,7 +183,7 @@ class Streams:
         with self._lock:
             live = self._lives.get(turn) or self._ended.get(turn)
             if live is None:
-                live = self._lives[turn] = Live(turn)
+                live = self._lives[turn] = Live(turn, self.relay)
             return live
 
     def find(self, turn: str) -> Live | None:

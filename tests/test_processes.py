@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,85 @@ def test_one_process_waits_for_what_another_answers_and_stops_it(
             held.set()
         status = one.mfw("status", "--json")
         assert status.stdout.count('"alive": true') == 2
+
+
+def test_a_stream_cut_anywhere_goes_on_at_the_other_process(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    words = [f"word{n} " for n in range(12)]
+
+    def paced(request: dict[str, Any]) -> fake.Reply:
+        reply = fake.text("".join(words), pieces=12)
+        reply.pace = threading.Semaphore(0)
+        threading.Thread(target=let_go, args=(reply.pace,), daemon=True).start()
+        return reply
+
+    with (
+        RedisServer() as redis,
+        ModelServer(paced) as model,
+        processes.Pair(tmp_path, postgres, redis.url, model) as pair,
+    ):
+        token = pair.servers[0].token("ada")
+        with pair.servers[0].client(token) as here, pair.servers[1].client(token) as there:
+            for cut in range(1, 10, 2):
+                shown, turn, last = read(here, None, "", cut, conversation=f"c{cut}")
+                rest, _, final = read(there, turn, last, 999, text=shown)
+                assert rest == "".join(words), (cut, shown, rest)
+                assert final == "answer"
+            live = read(there, None, "", 999, conversation="live")
+            assert live[0] == "".join(words)
+
+
+def let_go(pace: threading.Semaphore) -> None:
+    """Lets a reply's pieces go one after the other."""
+    for _ in range(20):
+        time.sleep(0.12)
+        pace.release()
+
+
+def read(
+    client: httpx2.Client,
+    turn: str | None,
+    last: str,
+    most: int,
+    text: str = "",
+    conversation: str = "c",
+) -> tuple[str, str, str]:
+    """Reads at most so many events of a turn's stream.
+
+    Returns the text that stands then, the turn, and the last event's id (`answer` at the end).
+    """
+    if turn is None:
+        request = client.build_request(
+            "POST", "/api/turn", json={"text": "go", "conversation": conversation},
+            headers={"Accept": "text/event-stream"},
+        )  # fmt: skip
+    else:
+        headers = {"Last-Event-ID": last}
+        request = client.build_request("GET", f"/api/turns/{turn}/events", headers=headers)
+    response = client.send(request, stream=True)
+    kind, seen = "", 0
+    for line in response.iter_lines():
+        if line.startswith("id: "):
+            last = line[4:]
+        elif line.startswith("event: "):
+            kind = line[7:]
+        elif line.startswith("data: "):
+            data = json.loads(line[6:])
+            seen += 1
+            if kind == "accepted":
+                turn = data["turn"]
+            elif kind == "text":
+                text += data["delta"]
+            elif kind == "reset":
+                text = ""
+            elif kind == "answer":
+                last = "answer"
+            if seen == most:
+                break
+    response.close()
+    assert turn is not None
+    return text, turn, last
 
 
 def test_several_workers_without_what_they_share_are_refused(tmp_path: Path) -> None:

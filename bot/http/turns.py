@@ -27,7 +27,7 @@ from bot.http.problems import Problem, problem_of
 from bot.http.query import allow
 from bot.mercury import Mercury
 from bot.scope import Scope
-from bot.streams import Event
+from bot.streams import Event, Live
 from memory.errors import Conflict, Mismatch, NotFound, StoreDown
 from memory.records import Message
 from memory.text import mend
@@ -288,11 +288,21 @@ class _Turns:
                 "turn": accepted.turn, "conversation": accepted.conversation,
                 "message": accepted.message,
             }  # fmt: skip
-        silent = 0.0
         if self._turns.get(accepted.turn).state in ENDED and not self._streams.find(accepted.turn):
             yield from self._told_again(scope, accepted, place)
             return
         live = self._streams.open(accepted.turn)
+        self._streams.relay.follow(live)
+        try:
+            yield from self._watched(scope, accepted, live, place)
+        finally:
+            self._streams.relay.leave(live)
+
+    def _watched(
+        self, scope: Scope, accepted: Accepted, live: Live, place: tuple[int, int]
+    ) -> Iterator[tuple[str, str, dict[str, Any]] | None]:
+        """The events of a turn while it runs, here or elsewhere."""
+        silent = 0.0
         while True:
             events, lost, ended = live.after(place, POLL_S)
             if lost and not (events and events[0].kind == "reset"):
