@@ -77,7 +77,7 @@ class RedisBus(Bus):
                         message = channel.get_message(timeout=LISTEN_S)
                         if message is not None:
                             self._hear(message["data"], heard)
-            except (redis.RedisError, OSError):
+            except (redis.RedisError, OSError, ValueError):
                 self._ended.wait(AGAIN_S)
 
     def _hear(self, data: object, heard: Mapping[Word, Callable[[str], None]]) -> None:

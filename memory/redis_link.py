@@ -69,7 +69,8 @@ class RedisLink:
             return otherwise
         try:
             return question(self.client)
-        except (redis.RedisError, OSError) as error:
+        except (redis.RedisError, OSError, ValueError) as error:
+            # A ValueError is what a connection says that was closed under a thread at the end.
             self._lost(error)
             return otherwise
 
@@ -114,7 +115,7 @@ class RedisLink:
                 return
             try:
                 self._probe()
-            except (redis.RedisError, OSError):
+            except (redis.RedisError, OSError, ValueError):
                 continue
             self._away = False
             log.info("Redis is back")

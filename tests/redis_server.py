@@ -98,6 +98,7 @@ class LossyProxy:
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._thread.join(5)
         for one in list(self._open):
             one.close()
 
@@ -107,10 +108,15 @@ class LossyProxy:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._to))
             except OSError:
                 return
-            self._open += [client, server]
+            self._open.append(client)
+            try:
+                server = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                client.close()
+                continue
+            self._open.append(server)
             for one, other, answers in ((client, server, False), (server, client, True)):
                 threading.Thread(target=self._pump, args=(one, other, answers), daemon=True).start()
 
