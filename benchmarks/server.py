@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -98,6 +99,13 @@ class Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(5)
+
+    def kill(self) -> None:
+        """SIGKILL to the server and its worker."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(5)
+        os.kill(self.worker, signal.SIGKILL)
 
     def command(self) -> list[str]:
         """What is run."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from bot.mercury import Mercury
+from bot.settings import Settings, load
 from memory.database import Database, SqliteDatabase
 from memory.errors import Conflict, StoreDown
 from memory.moving import move
 from memory.postgres import PostgresDatabase
 from memory.schema import migrate
 from tests.contracts.archive import ALICE, ArchiveContract, Stores
+from tests.models import Echo
 from tests.postgres import Postgres
+from tests.web import Web
+
+Make = Callable[..., Mercury]
 
 
 class TestArchiveOnPostgres(ArchiveContract):
@@ -73,3 +81,65 @@ def test_an_embedded_archive_moves_over_whole(postgres: Postgres, tmp_path: Path
         move(source, target, told.__setitem__)
     for database in (source, target):
         database.close()
+
+
+# -- faults, with a whole Mercury -----------------------------------------------------------------
+
+
+@pytest.fixture
+def web(make: Make, settings: Settings, postgres: Postgres) -> Web:
+    environ = {
+        "MERCURY_DATA": str(settings.mercury_data), "DATABASE_URL": postgres.url(),
+        "MERCURY_SECRET": "a-secret-of-the-tests-that-is-long-enough",
+    }  # fmt: skip
+    return Web(make(load(environ, None), model=Echo()))
+
+
+def admin(web: Web, *statements: str) -> None:
+    """Runs statements beside the server."""
+    url = web.mercury.settings.database_url
+    assert url is not None
+    with psycopg.connect(url.get_secret_value(), autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+def test_connections_that_were_cut_lose_nothing(web: Web) -> None:
+    person = web.person("alice")
+    for n in range(5):
+        assert person.say(f"text {n}", "c")["answer"] == f"You said: text {n}"
+        admin(web, CUT)
+    items = person.get("/api/conversations/c/messages").get_json()["items"]
+    assert [one["text"] for one in items if one["role"] == "person"] == [
+        f"text {n}" for n in range(5)
+    ]
+
+
+def test_a_server_that_cannot_take_it_is_an_honest_503_and_nothing_is_half_done(web: Web) -> None:
+    person = web.person("alice")
+    person.say("before", "c")
+    admin(web, "ALTER TABLE messages RENAME TO elsewhere")
+    response = person.turn("lost", "c")
+    assert (response.status_code, response.get_json()["code"]) == (503, "not_stored")
+    admin(web, "ALTER TABLE elsewhere RENAME TO messages")
+    assert person.say("after", "c")["answer"] == "You said: after"
+    items = person.get("/api/conversations/c/messages").get_json()["items"]
+    assert [one["text"] for one in items if one["role"] == "person"] == ["before", "after"]
+
+
+def test_many_writers_of_one_key_keep_its_order(postgres: Postgres) -> None:
+    """Eight threads accept at once; places are given once each and none is left out."""
+    database = PostgresDatabase(postgres.url())
+    migrate(database)
+    stores = Stores(database)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: stores.accepting.accept(stores.incoming(f"t{n}")), range(80)))
+    turns = stores.turns.in_state(("waiting",), 200)
+    assert sorted(turn.seq for turn in turns) == list(range(1, 81))
+    database.close()

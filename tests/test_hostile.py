@@ -53,7 +53,9 @@ def rows() -> list[Any]:
         row = json.loads(line)
         missing = MISSING.get(row["id"]) or MISSING.get(row["surface"])
         if missing:
-            mark = pytest.mark.skip(reason=missing if "tests/" in missing else f"not here yet: {missing}")
+            mark = pytest.mark.skip(
+                reason=missing if "tests/" in missing else f"not here yet: {missing}"
+            )
             found.append(pytest.param(row, "addon", id=row["id"], marks=mark))
             continue
         both = row["surface"] in ("chat_auth", "chat_event") and row["id"] not in ADDON_ONLY
