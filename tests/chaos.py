@@ -177,7 +177,9 @@ def _out_of_order(world: World, acknowledged: list[tuple[str, str]]) -> list[str
     ]
 
 
-def terms(folder: Path, rounds: int, seed: int, slow_s: float = 20.0) -> Trial:
+def terms(
+    folder: Path, rounds: int, seed: int, slow_s: float = 20.0, exit_s: float = 10.0
+) -> Trial:
     """SIGTERM with eight turns in flight, one of them of twenty seconds; promise 3."""
     failures: list[str] = []
     longest = 0.0
@@ -211,7 +213,7 @@ def terms(folder: Path, rounds: int, seed: int, slow_s: float = 20.0) -> Trial:
         counted = world.served.rows("SELECT count(*) FROM turns WHERE deaths > 0")[0][0]
         if counted:
             failures.append(f"{counted} turns were counted as deaths")
-    if longest > 10:
+    if longest > exit_s:
         failures.append(f"an exit took {longest:.1f} s")
     return Trial("3 a restart drops nothing", rounds, failures,
                  f"longest exit {longest:.1f} s", "0 lost, 0 doubled, ≤ 10 s")  # fmt: skip

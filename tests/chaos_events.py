@@ -184,8 +184,10 @@ def burst(folder: Path, count: int) -> Trial:
         numbers = [int(m[1]) for one in world.chat.shown if (m := _SAID.match(one.text))]
         if numbers != list(range(count)):
             failures.append(f"the answers came as {numbers[:20]} …")
-        quick = [gap for gap in gaps if gap < 0.9]
+        quick = [gap for gap in gaps if gap < 0.5]
         if quick:
             failures.append(f"{len(quick)} writes came too soon, the first after {quick[0]:.2f} s")
+        if sum(gaps) < 0.95 * len(gaps):
+            failures.append(f"{len(writes)} writes came within {sum(gaps):.1f} s")
     figure = f"{len(writes)} writes, the closest {min(gaps):.2f} s apart"
     return Trial("8 one write a second and space", count, failures, figure, "0, ≤ 1 write/s")

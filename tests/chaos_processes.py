@@ -122,7 +122,7 @@ def _break(pair: Pair, ended: threading.Event, pause_s: float, seen: Counter[str
     """Kills one, pauses the other, ends one and starts it again, and so on."""
     for n in range(1_000_000):
         server = pair.servers[n % 2]
-        if ended.wait(1.0):
+        if ended.wait(pause_s / 4):
             return
         until(server.is_ready, 60, "a server")
         if n % 3 == 0:

