@@ -35,10 +35,16 @@ for crate in crates:
 |---|--:|
 | lamps | 12 |
 
+Nothing else has changed since last week. The hall is cold in the morning, so whoever counts the
+crates should bring gloves, and the lights are switched on at the door to the left of the stairs.
+If the driver is late, Ben waits until eight and then calls the office, where somebody has the
+number of the haulier and of the harbour master. What does not fit on the first ship goes with the
+second one on Monday, which has room enough for thirty crates of the larger kind.
+
 See [the plan](https://a.example.test/plan) for what comes afterwards, and for whom to ask.
 
 """
-"""An answer as models write them: prose, a list, code, a table and a link."""
+"""An answer as models write them: mostly prose, a list, code, a table and a link."""
 
 
 def measure(sizes: Sizes) -> Iterator[Figure]:
@@ -55,7 +61,7 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
     yield bounded("normalising and splitting 30,000 characters", cost * MILLI, 20, "ms")
     rule = LinkRule([], lambda host: ["https://a.example.test/plan"])
     cost = _cost(lambda: rule.clean(text), rounds // 10)
-    yield bounded("the rule of links on 30,000 characters", cost * MILLI, 20, "ms", "our own mark")
+    yield bounded("the rule of links on 30,000 characters", cost * MILLI, 30, "ms", "our own mark")
 
 
 def _cost(work: Callable[[], object], rounds: int) -> float:

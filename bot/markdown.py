@@ -395,9 +395,16 @@ class _Inline:
                 return shown if self._plain else label
             return f"{shown if self._plain else label} ({host})"
         bare = address.removeprefix("mailto:")
-        if read in (address, bare) or parser().normalizeLink(read) in (address, address + "/"):
+        if read in (address, bare) or _is_same(read, address):
             return read
         return f"{read} ({kept})" if self._plain else f"[{label}]({_destination(kept)})"
+
+
+def _is_same(read: str, address: str) -> bool:
+    """Whether a label is the address itself, in another spelling."""
+    if "." not in read or " " in read:
+        return False
+    return parser().normalizeLink(read) in (address, address + "/")
 
 
 def _closing(tokens: Sequence[Token], place: int) -> int:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KEPT_EVENTS = 2_000
+KEPT_ENTRIES = 2_000
+GATHER_S = 0.03
+"""What happens within that time is told together."""
 KEPT_S = 3_600
 WAITING = 20_000
 """Events that wait to be written; the oldest are let go."""
@@ -54,7 +56,7 @@ class RedisRelay(Relay):
     def __init__(self, link: RedisLink) -> None:
         self._link = link
         self._news = threading.Condition()
-        self._waiting: deque[tuple[str, bytes]] = deque(maxlen=WAITING)
+        self._waiting: deque[tuple[str, Event]] = deque(maxlen=WAITING)
         self._followed: dict[str, tuple[Live, int, str]] = {}
         self._ended = False
         self._threads = [
@@ -65,10 +67,10 @@ class RedisRelay(Relay):
             thread.start()
 
     def tell(self, turn: str, event: Event) -> None:
-        told = json.dumps([event.attempt, event.n, event.kind, event.data], ensure_ascii=False)
         with self._news:
-            self._waiting.append((turn, told.encode("utf-8", "surrogatepass")))
-            self._news.notify_all()
+            self._waiting.append((turn, event))
+            if len(self._waiting) == 1:
+                self._news.notify_all()
 
     def follow(self, live: Live) -> None:
         with self._news:
@@ -97,14 +99,19 @@ class RedisRelay(Relay):
                 self._news.wait_for(lambda: self._waiting or self._ended)
                 if self._ended and not self._waiting:
                     return
+                self._news.wait_for(lambda: self._ended, GATHER_S)
                 batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
             self._link.ask(lambda redis, batch=batch: self._write(redis, batch), None)  # type: ignore[misc]
 
-    def _write(self, redis: Any, batch: list[tuple[str, bytes]]) -> None:
+    def _write(self, redis: Any, batch: list[tuple[str, Event]]) -> None:
+        """One entry for each turn, with all that happened in it since the last one."""
+        turns: dict[str, list[Any]] = {}
+        for turn, event in batch:
+            turns.setdefault(turn, []).append([event.attempt, event.n, event.kind, event.data])
         with redis.pipeline(transaction=False) as pipe:
-            for turn, told in batch:
-                pipe.xadd(self._key(turn), {"e": told}, maxlen=KEPT_EVENTS, approximate=True)
-            for turn in {turn for turn, _ in batch}:
+            for turn, events in turns.items():
+                told = json.dumps(events, ensure_ascii=False).encode("utf-8", "surrogatepass")
+                pipe.xadd(self._key(turn), {"e": told}, maxlen=KEPT_ENTRIES, approximate=True)
                 pipe.expire(self._key(turn), KEPT_S)
             pipe.execute()
 
@@ -121,7 +128,7 @@ class RedisRelay(Relay):
 
     def _look(self, places: dict[str, str]) -> None:
         keys = {self._key(turn): place for turn, place in places.items()}
-        found: Any = self._link.ask(lambda redis: redis.xread(keys, count=KEPT_EVENTS), None)  # type: ignore[arg-type]
+        found: Any = self._link.ask(lambda redis: redis.xread(keys, count=KEPT_ENTRIES), None)  # type: ignore[arg-type]
         names = {self._key(turn).encode(): turn for turn in places}
         for name, entries in found or []:
             turn = names.get(name)
@@ -136,10 +143,10 @@ class RedisRelay(Relay):
 
     @staticmethod
     def _feed(live: Live, told: bytes) -> None:
-        """An event from outside; whatever is none is left out."""
+        """Events from outside; whatever is none is left out."""
         try:
-            attempt, n, kind, data = json.loads(told)
-            live.feed(int(attempt), int(n), str(kind), dict(data))
+            for attempt, n, kind, data in json.loads(told):
+                live.feed(int(attempt), int(n), str(kind), dict(data))
         except (ValueError, TypeError, RecursionError):
             log.warning("an event of another process cannot be read")
 

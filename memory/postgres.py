@@ -9,6 +9,7 @@ Whatever says that the server cannot serve now becomes StoreDown.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -33,6 +34,8 @@ STATEMENT_MS = 30_000
 IDLE_IN_TRANSACTION_MS = 30_000
 """A paused process gives its locks up after that; its work is then taken over."""
 TRIES = 8
+CLOCK_S = 10.0
+"""How long the server's clock is believed to be known."""
 _LOST_RACES = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 _SCHEMA_LOCK = 0x4D657263757279
 """`Mercury` in ASCII: the advisory lock under which the schema is changed."""
@@ -60,6 +63,7 @@ class PostgresDatabase:
         self._connections = connections
         self._lock = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._clock = _ServerClock()
 
     def write(self, work: Callable[[Tx], T]) -> T:
         for left in range(TRIES - 1, -1, -1):
@@ -83,16 +87,35 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, level: str, read_only: bool) -> Iterator[Tx]:
-        with self._translated(), self._opened().connection() as connection:
-            mode = "READ ONLY" if read_only else "READ WRITE"
-            connection.execute(f"BEGIN ISOLATION LEVEL {level} {mode}".encode())
+        mode = "READ ONLY" if read_only else "READ WRITE"
+        begin = f"BEGIN ISOLATION LEVEL {level} {mode}".encode()
+        with self._translated(), self._begun(begin) as connection:
             try:
-                yield _PostgresTx(connection)
+                yield _PostgresTx(connection, self._clock)
                 connection.execute("COMMIT")
             except BaseException:
                 if not connection.closed:
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _begun(self, begin: bytes) -> Iterator[psycopg.Connection[Row]]:
+        """A connection in a new transaction; one that was cut while it waited is replaced."""
+        pool = self._opened()
+        for left in range(self._connections, -1, -1):
+            connection = pool.getconn()
+            try:
+                connection.execute(begin)
+            except psycopg.OperationalError:
+                pool.putconn(connection)
+                if not left or not connection.closed:
+                    raise
+            else:
+                break
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
 
     def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
         with self._lock:
@@ -101,7 +124,7 @@ class PostgresDatabase:
                 self._pool = ConnectionPool(
                     self._conninfo, min_size=1, max_size=self._connections, open=True,
                     timeout=WAIT_S, kwargs={"autocommit": True},
-                    check=ConnectionPool.check_connection, name="archive",
+                    name="archive",
                 )  # fmt: skip
             return self._pool
 
@@ -121,12 +144,29 @@ class PostgresDatabase:
             raise StoreDown(f"the archive's server is away: {type(error).__name__}") from error
 
 
+class _ServerClock:
+    """The server's clock, asked now and then; in between the process's own steady one goes on."""
+
+    def __init__(self) -> None:
+        self._asked_at = -CLOCK_S
+        self._offset_ms = 0.0
+
+    def now(self, ask: Callable[[], int]) -> int:
+        """Milliseconds since the epoch by the server's clock."""
+        steady = time.monotonic()
+        if steady - self._asked_at >= CLOCK_S:
+            self._offset_ms = ask() - time.monotonic() * 1000
+            self._asked_at = steady
+        return int(self._offset_ms + time.monotonic() * 1000)
+
+
 class _PostgresTx:
-    __slots__ = ("_connection",)
+    __slots__ = ("_clock", "_connection")
     dialect: Dialect = "postgresql"
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+    def __init__(self, connection: psycopg.Connection[Row], clock: _ServerClock) -> None:
         self._connection = connection
+        self._clock = clock
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
         return self._execute(sql, values).fetchall()
@@ -141,6 +181,9 @@ class _PostgresTx:
         return self._execute(sql, values).rowcount
 
     def now(self) -> int:
+        return self._clock.now(self._ask_clock)
+
+    def _ask_clock(self) -> int:
         row = self.row("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
         assert row is not None
         return int(str(row[0]))
