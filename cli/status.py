@@ -28,7 +28,7 @@ def command(as_json: bool) -> None:
             "where": archive_of(settings),
             **({} if settings.database_url else {"bytes": settings.archive_path.stat().st_size}),
         },
-        "history": {"kind": "process"},
+        "history": {"kind": "process", "mirror": "redis" if settings.redis_url else "none"},
         "model": {"kind": "openai" if settings.model_url else "extractive",
                   "name": settings.model or "extractive"},
         "chat": {
@@ -53,7 +53,8 @@ def command(as_json: bool) -> None:
         print_json(status)
         return
     click.echo(f"archive      {status['archive']['where']}")
-    click.echo("history      in the serving process, rebuilt from the archive")
+    mirrored = ", mirrored in Redis" if status["history"]["mirror"] == "redis" else ""
+    click.echo(f"history      in the serving process{mirrored}, rebuilt from the archive")
     click.echo(f"model        {status['model']['name']}")
     _tell_chat(status["chat"])
     turns = status["turns"]
