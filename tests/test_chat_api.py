@@ -376,3 +376,9 @@ def test_the_description_finds_what_is_wrong_with_a_request(
         "body.cardsV2[0].card.headline is unknown",
         "messageReplyOption without a thread",
     }
+
+
+def test_the_api_s_methods_are_made_once(server: ChatServer, tmp_path: Path) -> None:
+    """googleapiclient makes them anew at each look, which costs more than a request."""
+    with closing(Client(server.url, server.write_key_file(tmp_path / "key.json"))) as client:
+        assert client._service().messages is client._service().messages

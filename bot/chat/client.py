@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,14 @@ _TOO_LONG = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Resources:
+    """The two parts of the API that are used, as googleapiclient makes them."""
+
+    messages: Any
+    media: Any
+
+
 class Client:
     """The API's driver.
 
@@ -65,7 +74,7 @@ class Client:
         self._now = now
         self._lock = threading.Lock()
         self._credentials: Any = None
-        self._api: Any = None
+        self._api: _Resources | None = None
         self._idle: deque[Any] = deque()
         self._closed = False
 
@@ -81,7 +90,7 @@ class Client:
         from google_auth_httplib2 import AuthorizedHttp
         from googleapiclient.errors import HttpError
 
-        request = call(self._service().spaces().messages())
+        request = call(self._service().messages)
         with self._translated(), self._connection() as connection:
             authorized = AuthorizedHttp(
                 self._ready(connection), http=connection, max_refresh_attempts=1
@@ -112,7 +121,7 @@ class Client:
         """
         import requests
 
-        address = self._service().media().download_media(resourceName=resource).uri
+        address = self._service().media.download_media(resourceName=resource).uri
         with self._translated(), self._connection() as connection:
             for again in (True, False):
                 token = self._ready(connection).token
@@ -193,14 +202,14 @@ class Client:
         while self._idle:
             self._idle.pop().close()
 
-    def _service(self) -> Any:
-        """The API as the package describes it; the description is read once."""
+    def _service(self) -> _Resources:
+        """The API as the package describes it, read once; its methods are dear to make."""
         with self._lock:
             if self._api is None:
                 import httplib2
                 from googleapiclient import discovery
 
-                self._api = discovery.build(
+                service = discovery.build(
                     "chat",
                     "v1",
                     http=httplib2.Http(timeout=self._timeout_s),
@@ -208,6 +217,7 @@ class Client:
                     cache_discovery=False,
                     client_options={"api_endpoint": self._url},
                 )
+                self._api = _Resources(service.spaces().messages(), service.media())
             return self._api
 
     def _ready(self, connection: Any) -> Any:
