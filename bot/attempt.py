@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from bot import extractive, prompt, words
@@ -156,18 +157,21 @@ class Attempts:
 
     def _cleaner(self, work: Work, results: list[str]) -> Callable[[str], str]:
         """How the turn's texts are cleaned; every result that comes may vouch for more links."""
-        person, typed = work.turn.person, {"": [work.message.text]}
-        rules: dict[int, LinkRule] = {}
 
-        def vouched(host: str) -> list[str]:
-            if host not in typed:
-                typed[host] = self.archive.typed(work.conversation.id, host, work.turn.seq)
-            return [*typed[""], *typed[host], *results]
+        @lru_cache
+        def typed(host: str) -> list[str]:
+            return self.archive.typed(work.conversation.id, host, work.turn.seq)
+
+        @lru_cache(maxsize=1)
+        def rule(count: int) -> LinkRule:
+            """The rule that so many results make; it remembers what they vouch for."""
+            return LinkRule(
+                self.leaving.hosts, lambda host: [work.message.text, *typed(host), *results]
+            )
 
         def clean(text: str) -> str:
-            if len(results) not in rules:
-                rules[len(results)] = LinkRule(self.leaving.hosts, vouched)
-            return rules[len(results)].clean(self.leaving.without_secrets(person, text))
+            kept = self.leaving.without_secrets(work.turn.person, text)
+            return rule(len(results)).clean(kept)
 
         return clean
 

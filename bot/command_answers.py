@@ -31,12 +31,7 @@ class CommandAnswers:
         command = command_of(f"/{work.turn.command}")
         if command is not None and command.name == "recap":
             return self._recap(work.conversation.id)
-        fixed = {
-            "new": words.NEW_CONVERSATION,
-            "memory": words.NO_LONG_TERM_MEMORY,
-            "forget": words.NO_FORGETTING,
-            "web": words.NO_WEB_PAGES,
-        }
+        fixed = {"new": words.NEW_CONVERSATION, **words.NOT_YET}
         return fixed.get(command.name if command else "", words.HELP)
 
     def _recap(self, conversation: str) -> str:

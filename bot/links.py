@@ -156,9 +156,7 @@ def _is_unpaired(address: str) -> bool:
 
 def _canonical(address: str) -> str:
     """One form for the ways in which the same address is written."""
-    full = (
-        address if _has_scheme(address) else f"https:{'' if address[:2] == '//' else '//'}{address}"
-    )
+    full = _full(address)
     try:
         parts = urlsplit(parser().normalizeLink(full))
     except ValueError:
@@ -169,13 +167,17 @@ def _canonical(address: str) -> str:
     ).geturl()
 
 
+def _full(address: str) -> str:
+    """An address with the scheme that a client would give it."""
+    if _has_scheme(address):
+        return address
+    return f"https:{'' if address.startswith('//') else '//'}{address}"
+
+
 def _has_scheme(address: str) -> bool:
     return re.match(r"[a-z][a-z0-9+.-]*:(?!\d+(?:/|$))", address, re.IGNORECASE) is not None
 
 
 def _host(address: str) -> str:
     """What is shown of a forbidden address."""
-    full = (
-        address if _has_scheme(address) else f"https:{'' if address[:2] == '//' else '//'}{address}"
-    )
-    return host_of(full) or "…"
+    return host_of(_full(address)) or "…"

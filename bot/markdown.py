@@ -172,8 +172,7 @@ class _Blocks:
     def _heading(self, node: _Node) -> str:
         if not self._style.chat:
             return f"{'#' * int(node.token.tag[1:])} {self._inline(node)}".rstrip()
-        inner = Style(True, self._style.address, self._style.text)
-        text = " ".join(_Inline(inner, strong=True).write(_inline_tokens(node)).split())
+        text = " ".join(_Inline(self._style, strong=True).write(_inline_tokens(node)).split())
         return f"**{text}**" if text else ""
 
     def _inline(self, node: _Node) -> str:
@@ -385,7 +384,7 @@ class _Inline:
 
     def _linked(self, address: str, label: str, read: str) -> str:
         """A link with its label written and read; what may not go out shows label and host."""
-        scheme = urlsplit_or_none(address)
+        scheme = scheme_of(address)
         kept = self._style.address(address) if scheme in SCHEMES else ""
         if not kept:
             host = host_of(address) if scheme in SCHEMES else ""
@@ -459,7 +458,7 @@ def _destination(address: str) -> str:
     return address.replace("(", "%28").replace(")", "%29").replace(" ", "%20").replace("<", "%3C")
 
 
-def urlsplit_or_none(address: str) -> str:
+def scheme_of(address: str) -> str:
     """The scheme of an address in lower case, or '' for what has none or is none."""
     try:
         return urlsplit(address).scheme.lower()

@@ -24,8 +24,3 @@ class Material:
 
 Materials = Callable[[Turn, Stop], list[Material]]
 """Fetches what is attached to a turn's message; what cannot be had is said, never raised."""
-
-
-def none_attached(turn: Turn, stop: Stop) -> list[Material]:
-    """The materials of channels whose messages have no attachments."""
-    return []

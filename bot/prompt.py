@@ -81,8 +81,7 @@ def newest(history: History, limit: int) -> tuple[list[dict[str, Any]], int]:
 
 def with_quoted(quoted: str, prepared: dict[str, Any]) -> dict[str, Any]:
     """The person's message with the one that they quoted in the channel in front of it."""
-    content = f"(quoting a message:\n{quote(quoted)}\n)\n{prepared['content']}"
-    return {**prepared, "content": content}
+    return {**prepared, "content": _beside("quoting a message", quoted) + prepared["content"]}
 
 
 def with_materials(
@@ -93,7 +92,7 @@ def with_materials(
     Args:
         images: whether the model is given images; it is told of them in any case.
     """
-    shown = "".join(f"(attached {_told(one, images)}:\n{quote(one.text)}\n)\n" for one in materials)
+    shown = "".join(_beside(f"attached {_told(one, images)}", one.text) for one in materials)
     text = f"{shown}{prepared['content']}"
     pictures = [one.image_url for one in materials if one.image_url and images]
     if not pictures:
@@ -101,6 +100,11 @@ def with_materials(
     parts: list[dict[str, Any]] = [{"type": "text", "text": text}]
     parts += [{"type": "image_url", "image_url": {"url": url}} for url in pictures]
     return {**prepared, "content": parts}
+
+
+def _beside(label: str, text: str) -> str:
+    """What stands before the person's own words, quoted under what it is."""
+    return f"({label}:\n{quote(text)}\n)\n"
 
 
 def _told(material: Material, images: bool) -> str:

@@ -97,10 +97,7 @@ class Settling:
         id_ = id_of_token(self._secret, token)
         if id_ is None:
             raise NotFound("confirmation")
-        settled = self._settle(self._confirmations.get(id_, person), decision)
-        if settled.confirmation.state == "failed" and settled.confirmation.outcome == CHANGED:
-            raise Conflict(CHANGED)
-        return settled
+        return self._unless_changed(self._confirmations.get(id_, person), decision)
 
     def by_click(self, person: str, space: str, token: str, decision: Decision) -> Later:
         """Takes a click's decision; what it begins is done by calling what is returned.
@@ -133,10 +130,7 @@ class Settling:
             NotFound: the key does not open that page.
             Expired, Conflict: as `by_token`.
         """
-        settled = self._settle(self.on_page(id_, key), decision)
-        if settled.confirmation.state == "failed" and settled.confirmation.outcome == CHANGED:
-            raise Conflict(CHANGED)
-        return settled
+        return self._unless_changed(self.on_page(id_, key), decision)
 
     def on_page(self, id_: str, key: str) -> Confirmation:
         """The confirmation that a page's address is for.
@@ -224,6 +218,12 @@ class Settling:
             is_lost = not 0 <= age < STILL_RUNNING_MS and confirmation.id not in self._at
             if is_lost and self._confirmations.resume(confirmation):
                 self._do(confirmation)
+
+    def _unless_changed(self, confirmation: Confirmation, decision: Decision) -> Settled:
+        settled = self._settle(confirmation, decision)
+        if settled.confirmation.state == "failed" and settled.confirmation.outcome == CHANGED:
+            raise Conflict(CHANGED)
+        return settled
 
     def _settle(self, confirmation: Confirmation, decision: Decision) -> Settled:
         if confirmation.state == "waiting":

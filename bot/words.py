@@ -118,6 +118,9 @@ NO_FORGETTING = "This version cannot forget yet; the operator can remove what mu
 NO_WEB_PAGES = "This version has no web pages yet."
 """The answer to `/web`."""
 
+NOT_YET = {"memory": NO_LONG_TERM_MEMORY, "forget": NO_FORGETTING, "web": NO_WEB_PAGES}
+"""The answers to the commands whose memory does not exist in this version."""
+
 NOTHING_TO_CONFIRM = "There is nothing waiting for that confirmation."
 """The reply to a typed code when nothing waits."""
 

@@ -114,10 +114,7 @@ class Talk:
         elif name == "recap":
             click.echo(self._recap())
         else:
-            told = {
-                "memory": words.NO_LONG_TERM_MEMORY, "forget": words.NO_FORGETTING,
-                "web": words.NO_WEB_PAGES, "stop": words.NOTHING_TO_STOP,
-            }  # fmt: skip
+            told = {"stop": words.NOTHING_TO_STOP, **words.NOT_YET}
             click.echo(told.get(name, words.HELP))
 
     def _recap(self) -> str:

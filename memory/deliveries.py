@@ -76,6 +76,10 @@ class Deliveries:
         )
         return [Delivery(*row) for row in rows]
 
+    def taken(self, turn: str) -> int:
+        """How many parts a turn has that are no placeholder: the place of the next one."""
+        return self._database.read(lambda tx: parts_taken(tx, turn))
+
     def mark(self, delivery: Delivery, state: DeliveryState, name: str, thread: str) -> None:
         """Writes down how a part went: `sent` under the channel's `name`, or `dropped`."""
         self._database.write(
@@ -99,13 +103,11 @@ class Deliveries:
                 " AND answered = 0",
                 turn, key,
             )  # fmt: skip
-            before = tx.rows(
-                "SELECT state FROM deliveries WHERE turn = ? ORDER BY part DESC LIMIT 1", turn
-            )
-            if held != (fence,) or row is None or (before and before[0][0] == "placeholder"):
+            states = tx.rows("SELECT state FROM deliveries WHERE turn = ? ORDER BY part", turn)
+            has_one = bool(states) and states[-1][0] == "placeholder"
+            if held != (fence,) or row is None or has_one:
                 return None
-            count = tx.row("SELECT count(*) FROM deliveries WHERE turn = ?", turn)
-            part = int(str(count[0])) if count else 0
+            part = len(states)
             tx.run(
                 "INSERT INTO deliveries (turn, part, message, text, state, at)"
                 " VALUES (?, ?, ?, '', 'placeholder', ?)",
@@ -264,6 +266,12 @@ class Deliveries:
             self._database.write(
                 lambda tx: tx.run("UPDATE lanes SET closed = '' WHERE space = ?", space)
             )
+
+
+def parts_taken(tx: Tx, turn: str) -> int:
+    """How many parts a turn has that are no placeholder."""
+    row = tx.row("SELECT count(*) FROM deliveries WHERE turn = ? AND state <> 'placeholder'", turn)
+    return int(str(row[0])) if row else 0
 
 
 def _lane(tx: Tx, space: str) -> Row:

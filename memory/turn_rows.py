@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memory.database import Row, Tx
+from memory.deliveries import parts_taken
 from memory.records import Message, ToolCall
 from memory.rows import Conversation
 
@@ -182,11 +183,7 @@ def store_parts(tx: Tx, turn: Turn, parts: tuple[Part, ...], now: int) -> None:
     """Stores the parts of an answer; the first takes the place of a placeholder."""
     if not parts:
         return
-    row = tx.row(
-        "SELECT count(*) FROM deliveries WHERE turn = ? AND state <> 'placeholder'", turn.id
-    )
-    first = int(str(row[0])) if row else 0
-    for n, part in enumerate(parts, first):
+    for n, part in enumerate(parts, parts_taken(tx, turn.id)):
         tx.run(
             "INSERT INTO deliveries (turn, part, message, text, state, at, card)"
             " VALUES (?, ?, ?, ?, 'waiting', ?, ?) ON CONFLICT (turn, part) DO UPDATE SET"

@@ -105,8 +105,7 @@ class Beside:
             return float("inf")
         if wait:
             return wait  # answers go first; there may be none to wait for by then
-        before = sum(one.state != "placeholder" for one in self._deliveries.of(work.turn.id))
-        id_ = message_id(work.turn.event, before)
+        id_ = message_id(work.turn.event, self._deliveries.taken(work.turn.id))
         placed = self._deliveries.place(work.turn.id, work.turn.key, work.fence, id_)
         if placed is None:
             return float("inf")

@@ -87,7 +87,7 @@ class ChatDelivery:
         pieces = messages(
             answer.text or words.NOTHING_TO_SHOW, [one for one in told if one not in answer.text]
         )
-        before = sum(one.state != "placeholder" for one in self._deliveries.of(turn.id))
+        before = self._deliveries.taken(turn.id)
         return (
             *(Part(message_id(turn.event, n), piece) for n, piece in enumerate(pieces, before)),
             *(Part(card_id(id_), "", id_) for id_ in answer.extras.get("confirmations", ())),
@@ -100,15 +100,14 @@ class ChatDelivery:
             Stopped: the process is ending.
         """
         self._beside.forget(turn.id)
-        parts = self._deliveries.of(turn.id)
-        target = target_of(turn, parts)
-        while part := next((one for one in parts if one.state == "waiting"), None):
-            outcome = self._send(turn, part, target, stop)
-            if outcome is not None:
-                return outcome
+        outcome: Delivered | Later | None = None
+        while outcome is None:
             parts = self._deliveries.of(turn.id)
-            target = target_of(turn, parts)
-        return Delivered()
+            part = next((one for one in parts if one.state == "waiting"), None)
+            if part is None:
+                return Delivered()
+            outcome = self._send(turn, part, target_of(turn, parts), stop)
+        return outcome
 
     def _send(
         self, turn: Turn, part: PartOut, target: Target, stop: Stop
