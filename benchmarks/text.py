@@ -1,4 +1,4 @@
-"""What verifying an event and making an answer fit for Google Chat cost, in CPU time."""
+"""What texts cost, in CPU time: an event, an answer for Google Chat, texts made to take long."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 
 from benchmarks.figures import Figure, Sizes, bounded
 from bot.chat.split import split
 from bot.chat.verify import Certificates, Fetched, Verifier
+from bot.http.strict import NotStrict, loads
 from bot.links import LinkRule
+from bot.logs import Redactor
 from bot.markdown import to_chat
+from memory import terms
+from memory.text import clean_for_model, is_blank, mend
+from tests import floods
 from tests.fakes import google_keys
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
 
@@ -62,6 +69,49 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
     rule = LinkRule([], lambda host: ["https://a.example.test/plan"])
     cost = _cost(lambda: rule.clean(text), rounds // 10)
     yield bounded("the rule of links on 30,000 characters", cost * MILLI, 30, "ms", "our own mark")
+    for name, mark_s, works in _floods():
+        worst = max(_once(work) for work in works)
+        yield bounded(name, worst, mark_s, "s", "the worst of many; our own mark")
+
+
+def _floods() -> Iterator[tuple[str, float, list[Callable[[], object]]]]:
+    """Texts made to take time, by what takes them, with the seconds for each."""
+    text = floods.repeated
+    yield "splitting a hostile megabyte", 1.0, [
+        partial(split, flood) for flood in floods.SPLIT.values()
+    ]  # fmt: skip
+    yield "normalising 40,000 hostile characters", 5.0, [
+        partial(to_chat, text(unit, floods.MARKDOWN_CHARS)) for unit in floods.MARKDOWN
+    ]  # fmt: skip
+    yield "refusing a hostile megabyte of JSON", 2.0, [
+        partial(_refused, body) for body in floods.JSON
+    ]  # fmt: skip
+    redactor = Redactor(("opensesame",))
+    yield "redacting a hostile mebibyte", 3.0, [
+        partial(redactor, text(unit)) for unit in floods.SECRETS
+    ]  # fmt: skip
+    yield "cleaning a hostile mebibyte", 2.0, [
+        partial(_cleaned, text(unit, floods.MEBIBYTE // 4)) for unit in floods.INVISIBLE
+    ]  # fmt: skip
+    yield "cutting 500,000 characters into terms", 2.0, [
+        partial(terms.tokens, "e" + text(unit, 500_000)) for unit in floods.TERMS
+    ]  # fmt: skip
+
+
+def _refused(body: bytes) -> None:
+    with suppress(NotStrict):
+        loads(body)
+
+
+def _cleaned(text: str) -> None:
+    clean_for_model(mend(text))
+    is_blank(text)
+
+
+def _once(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
 def _cost(work: Callable[[], object], rounds: int) -> float:

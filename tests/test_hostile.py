@@ -42,6 +42,8 @@ MISSING = {
     "proc-03": "a row of its own: tests/test_processes.py, and make chaos with 10,000 turns",
 }  # fmt: skip
 """What a surface, or one row, waits for."""
+TIMED = {"max_s", "extra_s_max", "ready_s_max", "recovers_s_max"}
+TRIES = 3
 
 
 def rows() -> list[Any]:
@@ -77,6 +79,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.skipif(not INPUTS.is_file(), reason="put the folder `shared` beside the repository")
 @pytest.mark.parametrize(("row", "form"), rows())
 def test_hostile_row(
+    row: dict[str, Any], form: str, tmp_path: Path, request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A row that names seconds is tried up to three times: a busy machine can only add to them."""
+    for tries_left in reversed(range(TRIES if TIMED & row["expect"].keys() else 1)):
+        folder = tmp_path / str(tries_left)
+        folder.mkdir()
+        try:
+            with monkeypatch.context() as patch:
+                run_row(row, form, folder, request, patch)
+        except AssertionError:
+            if not tries_left:
+                raise
+        else:
+            return
+
+
+def run_row(
     row: dict[str, Any], form: str, tmp_path: Path, request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -7,7 +7,6 @@ import json
 import logging
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from bot import logs
 from bot.settings import load
+from tests import floods
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
 log = logging.getLogger("bot.test")
@@ -407,11 +407,7 @@ def test_a_line_cannot_be_forged(text: io.StringIO) -> None:
     assert "\\x0a12:00:00" in text.getvalue()
 
 
-@pytest.mark.parametrize(
-    "unit",
-    ["eyJ", "eyJaaaaa.", "Bearer ", "bearer" + " " * 50, "mcy_", "cf_", "://", "a=b&k=", "A-", "."],
-)
-def test_a_hostile_mebibyte_is_redacted_in_no_time(unit: str) -> None:
-    begun = time.process_time()
-    logs.Redactor(("opensesame",))(unit * (1_048_576 // len(unit)))
-    assert time.process_time() - begun < 3
+@pytest.mark.parametrize("unit", floods.SECRETS)
+def test_a_hostile_mebibyte_hides_no_secret(unit: str) -> None:
+    shown = logs.Redactor(("opensesame",))(floods.repeated(unit) + " opensesame")
+    assert "opensesame" not in shown
