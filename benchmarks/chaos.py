@@ -45,7 +45,8 @@ TRIALS: dict[str, Run] = {
 
 def _processes(folder: Path, seed: int, quick: bool) -> list[Trial]:
     with Postgres() as postgres:
-        return [processes.two(folder, postgres, 1_000 if quick else 10_000, seed, 20.0)]
+        two = processes.two(folder, postgres, 1_000 if quick else 10_000, seed, 20.0)
+    return [two, processes.database(folder / "database", 400 if quick else 2_000, seed, 2.0)]
 
 
 def main() -> None:

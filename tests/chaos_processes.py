@@ -1,4 +1,4 @@
-"""Two serving processes over one PostgreSQL and one Redis, killed, paused and restarted in turn."""
+"""Two serving processes over one PostgreSQL and one Redis, while these or their database break."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,34 @@ def heard(request: dict[str, Any]) -> fake.Reply:
     return fake.text(f"heard {len(said)}: {said[-1]}")
 
 
+Break = Callable[[Pair, threading.Event, Counter[str]], None]
+"""Breaks one thing after the other until the event is set, and counts what it broke."""
+
+
 def two(folder: Path, postgres: Postgres, turns: int, seed: int, pause_s: float) -> Trial:
-    """Turns over twenty conversations on both processes, while these are broken in turn."""
+    """Turns on both processes, while these are killed, paused and restarted in turn."""
+
+    def breaks(pair: Pair, ended: threading.Event, seen: Counter[str]) -> None:
+        _break_processes(pair, ended, pause_s, seen)
+
+    return _broken("11 two processes, one conversation", folder, postgres, turns, seed, breaks)
+
+
+def database(folder: Path, turns: int, seed: int, pause_s: float) -> Trial:
+    """Turns on both processes, while their database is cut off, read-only and restarted."""
+    with Postgres() as postgres:
+
+        def breaks(pair: Pair, ended: threading.Event, seen: Counter[str]) -> None:
+            _break_database(pair, postgres, ended, pause_s, seen)
+
+        name = "11 two processes, a database that breaks"
+        return _broken(name, folder, postgres, turns, seed, breaks)
+
+
+def _broken(
+    name: str, folder: Path, postgres: Postgres, turns: int, seed: int, breaks: Break
+) -> Trial:
+    """Turns over twenty conversations on both processes, while something breaks."""
     failures: list[str] = []
     seen: Counter[str] = Counter()
     ended = threading.Event()
@@ -66,7 +93,7 @@ def two(folder: Path, postgres: Postgres, turns: int, seed: int, pause_s: float)
         Pair(folder, postgres, redis.url, model) as pair,
     ):
         token = pair.servers[0].token("ada")
-        breaker = threading.Thread(target=_break, args=(pair, ended, pause_s, seen))
+        breaker = threading.Thread(target=breaks, args=(pair, ended, seen))
         breaker.start()
         begun = time.monotonic()
         with ThreadPoolExecutor(CONVERSATIONS) as pool:
@@ -80,8 +107,10 @@ def two(folder: Path, postgres: Postgres, turns: int, seed: int, pause_s: float)
         ended.set()
         breaker.join()
         failures += _judge(pair, token, turns // CONVERSATIONS)
+        if len(seen) < 3:
+            failures.append(f"not everything was broken that should have been: {dict(seen)}")
     figure = f"{took:.0f} s, {dict(seen)}, fenced out {_fenced(pair)} times"
-    return Trial("11 two processes, one conversation", turns, failures, figure, "0")
+    return Trial(name, turns, failures, figure, "0")
 
 
 def _talk(pair: Pair, token: str, name: str, count: int, seed: int) -> list[str]:
@@ -118,7 +147,30 @@ def _ask(server: Served, token: str, name: str, text: str, key: str) -> str | No
     return str(told.json()["answer"])
 
 
-def _break(pair: Pair, ended: threading.Event, pause_s: float, seen: Counter[str]) -> None:
+def _break_database(
+    pair: Pair, postgres: Postgres, ended: threading.Event, pause_s: float, seen: Counter[str]
+) -> None:
+    """Cuts its connections, lets it be read only for a while, ends it and starts it again."""
+    url = pair.servers[0].env["DATABASE_URL"]
+    for n in range(1_000_000):
+        if ended.wait(pause_s):
+            return
+        if n % 4 == 0:
+            seen["cut"] += 1
+            postgres.cut(url)
+        elif n % 4 == 1:
+            seen["read only"] += 1
+            postgres.set_read_only(url, True)
+            ended.wait(pause_s)
+            postgres.set_read_only(url, False)
+        else:
+            seen["restarts"] += 1
+            postgres.restart("fast" if n % 4 == 2 else "immediate")
+
+
+def _break_processes(
+    pair: Pair, ended: threading.Event, pause_s: float, seen: Counter[str]
+) -> None:
     """Kills one, pauses the other, ends one and starts it again, and so on."""
     for n in range(1_000_000):
         server = pair.servers[n % 2]

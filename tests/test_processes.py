@@ -31,6 +31,11 @@ def test_two_processes_keep_one_order_whatever_happens_to_them(
     assert trial.passed, (trial.failures[:10], trial.figure)
 
 
+def test_a_database_that_breaks_loses_nothing(tmp_path: Path) -> None:
+    trial = processes.database(tmp_path, 200, 20_261_201, pause_s=0.5)
+    assert trial.passed, (trial.failures[:10], trial.figure)
+
+
 def running(url: str) -> str:
     """The id of the turn that runs."""
     with psycopg.connect(url) as connection:
