@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,9 +30,10 @@ from bot.model import (
     Text,
 )
 from bot.outgoing import Emit, Outgoing
+from bot.receipts import without_forged
 from bot.scope import Kind, Scope
 from bot.stop import Stop, Stopped
-from bot.tools import MAX_CALLS, Context, Ran, Toolbox, parse_arguments
+from bot.tools import MAX_CALLS, Context, Ran, Tool, Toolbox, parse_arguments
 from memory.archive import Archive
 from memory.clock import Clock
 from memory.confirmations import Confirmations
@@ -64,6 +65,7 @@ class _Said:
     confirmations: list[str]
     results: list[str]
     texts: list[str] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
     notices: list[dict[str, str]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
@@ -102,8 +104,8 @@ class Leaving:
 class Attempts:
     """What every attempt works with.
 
-    `materials` fetches what is attached to a message; `step` is called at the points where a
-    trial may stop the process.
+    `materials` fetches what is attached to a message, `titles` lists the notes that a scope may
+    read; `step` is called at the points where a trial may stop the process.
     """
 
     archive: Archive
@@ -117,6 +119,7 @@ class Attempts:
     limit: int
     leaving: Leaving
     materials: Mapping[str, Materials]
+    titles: Callable[[Scope], str]
     step: Callable[[str], None]
 
     def run(self, work: Work, stop: Stop, emit: Emit) -> tuple[Answer, History]:
@@ -153,6 +156,10 @@ class Attempts:
             self._give_up(work, said, emit, words.TOO_MUCH_TEXT, "too long", look=True)
         extras = {"confirmations": said.confirmations, "notices": said.notices, "memories": []}
         text = said.outgoing.finish(said.text)
+        if said.receipts and work.turn.kind == "space":
+            extras["receipts"] = said.receipts  # what is private is told in private
+        elif said.receipts:
+            text = said.outgoing.close(text, "\n\n" + "\n".join(said.receipts))
         return Answer(text, tuple(said.calls), extras, told=tuple(said.told)), history
 
     def _cleaner(self, work: Work, results: list[str]) -> Callable[[str], str]:
@@ -170,7 +177,7 @@ class Attempts:
             )
 
         def clean(text: str) -> str:
-            kept = self.leaving.without_secrets(work.turn.person, text)
+            kept = self.leaving.without_secrets(work.turn.person, without_forged(text))
             return rule(len(results)).clean(kept)
 
         return clean
@@ -198,16 +205,18 @@ class Attempts:
         emit: Emit,
     ) -> None:  # fmt: skip
         scope = scope_of(work)
+        earlier = self._looked_back(work, scope, said)
         materials = self._attached(work, target, said, stop)
         plain = prepare(work.message, shared=scope.kind == "space")[0]
         if target.get("quoted"):
             plain = prompt.with_quoted(str(target["quoted"]), plain)
-        images, limit, earlier = isinstance(self.model, RemoteModel), self.limit, tuple(work.calls)
+        images, limit = isinstance(self.model, RemoteModel), self.limit
+        titles = self._titles(work, scope, said, emit)
 
         def build() -> list[dict[str, Any]]:
             message = prompt.with_materials(materials, plain, images)
             return prompt.build(
-                self.persona, scope, history, message, self.clock.now(), limit, earlier
+                self.persona, scope, history, message, self.clock.now(), limit, earlier, titles
             )
 
         messages = build()
@@ -241,6 +250,34 @@ class Attempts:
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": ran.result})
             if text.strip():
                 said.outgoing.add("\n\n")
+
+    def _titles(self, work: Work, scope: Scope, said: _Said, emit: Emit) -> str:
+        """The notes that there are; none while the wiki is away, which the person is told."""
+        try:
+            return self.titles(scope)
+        except StoreDown:
+            self._could_not_look(work, "wiki", said, emit)
+            return ""
+
+    def _looked_back(self, work: Work, scope: Scope, said: _Said) -> tuple[ToolCall, ...]:
+        """The calls of an earlier attempt, those whose outcome is unknown looked up."""
+        for at, call in enumerate(said.calls):
+            tool = self.toolbox.find(call.name)
+            if call.outcome != UNKNOWN_OUTCOME or tool is None:
+                continue
+            ran = self.toolbox.look_back(tool, self._context(work, scope, call.n))
+            if ran is not None:
+                said.calls[at] = replace(call, outcome=ran.outcome)
+                said.results.append(ran.result)
+                if ran.receipt:
+                    said.receipts.append(ran.receipt)
+                self.turns.record_call(work, said.calls[at])
+        return tuple(said.calls)
+
+    def _context(self, work: Work, scope: Scope, n: int) -> Context:
+        return Context(
+            scope, work.turn.id, n, lambda: self.turns.check_fence(work), work.message.id
+        )
 
     def _attached(
         self, work: Work, target: dict[str, Any], said: _Said, stop: Stop
@@ -289,15 +326,15 @@ class Attempts:
         stop.check()
         n = said.next_call
         tool = self.toolbox.find(call.name)
+        context = self._context(work, scope, n)
         record = ToolCall(
-            n, call.name[:64], _remembered(call.arguments), UNKNOWN_OUTCOME,
+            n, call.name[:64], _remembered(tool, context, call.arguments), UNKNOWN_OUTCOME,
             tool is not None and tool.effect == "reads",
         )  # fmt: skip
         emit("tool", {"n": n, "name": record.name, "arguments": json.loads(record.arguments)})
         if tool is not None and tool.effect != "reads":
             self.turns.record_call(work, record)
             self.step("tool_recorded")
-        context = Context(scope, work.turn.id, n, lambda: self.turns.check_fence(work))
         ran = self.toolbox.run(tool, call.name, call.arguments, context, stop)
         if ran.staged is not None:
             confirmation = self.confirmations.stage(
@@ -309,6 +346,8 @@ class Attempts:
         done = ToolCall(n, record.name, record.arguments, ran.outcome, record.reads)
         said.calls.append(done)
         said.results.append(ran.result)
+        if ran.receipt:
+            said.receipts.append(ran.receipt)
         if tool is not None and tool.effect != "reads":
             self.turns.record_call(work, done)
         emit("tool_finished", {"n": n, "outcome": ran.outcome})
@@ -388,9 +427,12 @@ def _valid(arguments: str) -> str:
     return arguments or "{}"
 
 
-def _remembered(arguments: str) -> str:
+def _remembered(tool: Tool | None, context: Context, arguments: str) -> str:
     try:
-        return cut_arguments(parse_arguments(arguments))
+        parsed = parse_arguments(arguments)
+        if tool is not None and tool.remembered is not None:
+            parsed = tool.remembered(context, parsed)
+        return cut_arguments(parsed)
     except ValueError:
         return cut_arguments({"malformed": arguments[:300]})
 

@@ -223,7 +223,7 @@ def _take_note(text: str, results: Sequence[str], offered: set[str]) -> Iterator
         return
     result = _parsed(results[-1]) or {}
     if result.get("ok") is True:
-        yield Text(f"{words.NOTE_TAKEN} ({result.get('path')})")
+        yield Text(words.NOTE_TAKEN)
     else:
         yield Text(words.NOTE_TAKEN if results[-1] == "ok" else words.NOTE_FAILED)
 

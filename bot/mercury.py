@@ -29,6 +29,7 @@ from bot.engine import DRAIN_S, Engine, Limits
 from bot.markdown import host_of
 from bot.material import Materials
 from bot.model import Model, ModelError, RemoteModel
+from bot.notes import Notes
 from bot.prompt import PERSONA
 from bot.relay import RedisRelay, Relay
 from bot.settings import Settings, SettingsError
@@ -37,6 +38,8 @@ from bot.stop import Stop, Stopped
 from bot.streams import Streams
 from bot.tools import Tool, Toolbox, archive_tools
 from bot.version import VERSION
+from bot.wiki_tools import wiki_tools
+from bot.wiki_words import WikiWords
 from memory.accepting import Accepting
 from memory.archive import Archive
 from memory.clock import Clock
@@ -54,6 +57,7 @@ from memory.summaries import DigestSummariser, ModelSummariser, Summariser, Summ
 from memory.summarising import Summarising
 from memory.tokens import Tokens
 from memory.turns import Turns
+from wiki.vault import Vault
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +108,7 @@ class Mercury:
     engine: Engine
     chat: Mapping[str, Delivery]
     shared: Shared
+    notes: Notes
     started: bool = False
     trouble: str = ""
     """Why the last start failed."""
@@ -126,6 +131,7 @@ class Mercury:
             if not self.settings.is_shared:
                 self._wait_for_others()
             self.engine.start()
+            self.notes.start()
         except (StoreDown, WrongSchema) as error:
             self.trouble = str(error)
             raise
@@ -178,6 +184,7 @@ class Mercury:
             delivery.close()
         if isinstance(self.model, RemoteModel):
             self.model.close()
+        self.notes.close()
         self.shared.mirror.close()
         self.shared.relay.close()
         if self.shared.link is not None:
@@ -268,7 +275,11 @@ def build(
         stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
     )
     streams = Streams(shared.relay)
-    settling = Settling(stores.confirmations, actions or {}, secret, stores.clock, trials.stop_at)
+    notes = Notes(
+        vault_of(settings, stores.clock), stores.clock, settings.mercury_test_clock is not None
+    )
+    doing = {**notes.actions(), **(actions or {})}
+    settling = Settling(stores.confirmations, doing, secret, stores.clock, trials.stop_at)
     chat, materials = chat_of(settings, stores, settling)
     attempts = Attempts(
         stores.archive,
@@ -276,7 +287,7 @@ def build(
         stores.turns,
         stores.confirmations,
         answering,
-        Toolbox([*archive_tools(stores.archive), *tools]),
+        Toolbox([*archive_tools(stores.archive), *wiki_tools(notes, stores.clock), *tools]),
         stores.clock,
         persona_of(settings),
         settings.history_max_chars,
@@ -284,6 +295,7 @@ def build(
             (*settings.secret_values(), secret.decode()), link_hosts(settings), settling.guarded
         ),
         materials,
+        notes.titles,
         trials.stop_at,
     )
     engine = Engine(
@@ -309,8 +321,17 @@ def build(
         also_sweep=settling.finish_running,
     )
     return Mercury(
-        settings, stores, histories, summarising, answering, streams, settling, engine, chat, shared
-    )
+        settings, stores, histories, summarising, answering, streams, settling, engine, chat,
+        shared, notes,
+    )  # fmt: skip
+
+
+def vault_of(settings: Settings, clock: Clock) -> Vault:
+    """The notes of these settings, for the server and for `mfw` beside it."""
+    return Vault(
+        settings.wiki_path, settings.mercury_data / "wiki-index.db", WikiWords(),
+        lambda: clock.now() // 1000, trials.stop_at,
+    )  # fmt: skip
 
 
 def shared_of(settings: Settings, secret: bytes, process: str) -> Shared:

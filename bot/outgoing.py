@@ -64,6 +64,11 @@ class Outgoing:
         self._raw = text
         return self._judge(text)
 
+    def close(self, text: str, addition: str) -> str:
+        """Shows what is ours and stands after the answer, and gives both together."""
+        self._put(addition)
+        return text + addition
+
     def _show_words(self) -> None:
         """Shows whole words only: the next piece may make something else of the last one."""
         new = self._raw[self._judged :]

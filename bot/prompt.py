@@ -27,6 +27,9 @@ RULES = (
     "tools before you say that you do not know, and say from when a thing is.\n"
     "Of earlier tool calls you see that they were made and how they went, not what they "
     "returned; look again if you need it.\n"
+    "Notes: look for one on the subject before you write, and change it rather than write "
+    "another; for that read it first and give its `base`. Keep a note to one subject, short, with "
+    "a heading. What everybody should read is proposed with wiki_promote.\n"
     "Never claim to have saved, changed or promised anything unless a tool said `ok`. What waits "
     "for a confirmation is not done; the person is asked for it outside this conversation.\n"
     "Keep the standing wishes of the person."
@@ -46,6 +49,7 @@ def build(
     now: int,
     limit: int,
     earlier: Sequence[ToolCall] = (),
+    titles: str = "",
 ) -> list[dict[str, Any]]:
     """The messages for the model.
 
@@ -56,9 +60,10 @@ def build(
         now: the archive's time, in milliseconds; the prompt tells the day.
         limit: how many code points of the history's messages fit.
         earlier: calls that an earlier attempt of this very turn recorded.
+        titles: the notes that there are, a line each.
     """
     kept, left_out = newest(history, limit)
-    system = "\n\n".join(_sections(persona, scope, history, now, left_out))
+    system = "\n\n".join(_sections(persona, scope, history, now, left_out, titles))
     prompt = [{"role": "system", "content": system}, *kept, message]
     if earlier:
         prompt += calls_as_messages("earlier", earlier)
@@ -121,11 +126,15 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in clean_for_model(text).splitlines())
 
 
-def _sections(persona: str, scope: Scope, history: History, now: int, left_out: int) -> list[str]:
+def _sections(
+    persona: str, scope: Scope, history: History, now: int, left_out: int, titles: str
+) -> list[str]:
     sections = [persona, RULES]
     if scope.kind == "space":
         sections.append(SPACE_RULES)
     sections.append(f"Today is {datetime.fromtimestamp(now / 1000, UTC):%A, %d %B %Y} (UTC).")
+    if titles:
+        sections.append("## The notes there are, the newest first\n" + quote(titles))
     if history.rules:
         sections.append("## Standing wishes of the person\n" + history.rules)
     if history.recap:

@@ -49,6 +49,8 @@ class Context:
     turn: str
     n: int
     check_fence: Callable[[], None]
+    message: str = ""
+    """The message that the turn answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,10 @@ class Tool:
     run: Callable[[Context, Any], Mapping[str, Any] | Staged]
     store: str = ""
     """The memory that it rests on, as people are told when that cannot be reached."""
+    remembered: Callable[[Context, dict[str, Any]], dict[str, Any]] | None = None
+    """How the history keeps its arguments, if not as they are."""
+    look_back: Callable[[Context], Mapping[str, Any] | None] | None = None
+    """What a call of an earlier attempt gave, of which only the start is known."""
 
     def spec(self) -> ToolSpec:
         """The tool as the model sees it."""
@@ -106,6 +112,8 @@ class Ran:
     result: str
     outcome: str
     staged: Staged | None = None
+    receipt: str = ""
+    """What the person is told of a write."""
 
     @property
     def store_is_down(self) -> bool:
@@ -168,7 +176,18 @@ class Toolbox:
         if isinstance(result, Staged):
             told = {"ok": True, "state": "waiting for confirmation"}
             return Ran(json.dumps(told), "waiting for confirmation", result)
-        return Ran(_bounded(result), "ok")
+        return ok(result)
+
+    def look_back(self, tool: Tool, context: Context) -> Ran | None:
+        """What a call of an earlier attempt gave, as far as its store can tell; else None."""
+        if tool.look_back is None:
+            return None
+        try:
+            found = tool.look_back(context)
+        except Exception:  # the edge between the tools and the turn
+            log.exception("what the tool %s did cannot be found out", tool.name)
+            return None
+        return None if found is None else ok(found)
 
     def close(self) -> None:
         """Takes no more calls; a tool that still runs is left to its end."""
@@ -197,6 +216,12 @@ def _why(error: Exception) -> str:
         first = error.errors(include_url=False, include_input=False)[0]
         return f"{'.'.join(str(place) for place in first['loc'])}: {first['msg']}"
     return f"The arguments are no JSON object: {error}"
+
+
+def ok(result: Mapping[str, Any]) -> Ran:
+    """A call that went well; its receipt is for the person, not for the model."""
+    told = {name: value for name, value in result.items() if name != "receipt"}
+    return Ran(_bounded(told), "ok", receipt=str(result.get("receipt", "")))
 
 
 def _failed(error: str, **details: Any) -> Ran:

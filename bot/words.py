@@ -70,6 +70,23 @@ TOO_LONG_FOR_A_CARD = (
 )
 """On a card whose content does not fit when there is no page."""
 
+QUESTIONS = {
+    "wiki.promote": "Put {path} into the common area, as {to}? Everybody will read it there.",
+    "wiki.write": "Write {to}, in the common area? Everybody reads it there.",
+    "wiki.delete": "Delete {to} from the common area?",
+}
+"""What a confirmation asks, by its action."""
+
+SETTLED = {
+    "wiki.promote": "Put into the common area",
+    "wiki.write": "Written in the common area",
+    "wiki.delete": "Deleted from the common area",
+}
+"""How a confirmed action is named afterwards."""
+
+WHY = {"changed": "it has changed meanwhile, so nothing was done; please ask again"}
+"""Why an action failed, by what the archive keeps of it."""
+
 WELCOME = (
     "Hello, I am Mercury, an assistant with memory.\n\n"
     "Write to me in a direct message, or mention me in a space; every thread is a conversation. "
@@ -151,6 +168,16 @@ KEPT_WITHOUT_WIKI = (
 """The extractive responder's answer to a note when there is no wiki."""
 
 
+def receipt(path: str, commit: str) -> str:
+    """What a person is told of a note that was written for them.
+
+    Args:
+        path: as its person names it.
+        commit: '' for a note that said the same already.
+    """
+    return f"Saved: `{path}` ({commit[:7]})" if commit else f"Unchanged: `{path}`"
+
+
 def or_type(code: str) -> str:
     """On a card, how to decide by typing."""
     return f"Or type: confirm {code}, cancel {code}"
@@ -158,19 +185,23 @@ def or_type(code: str) -> str:
 
 def question(action: str, content: Mapping[str, object]) -> str:
     """What a confirmation asks, in one line."""
+    asked = QUESTIONS.get(action)
+    if asked is not None:
+        return asked.format(path=content.get("path", ""), to=content.get("to", ""))
     told = " → ".join(str(content[name]) for name in ("path", "to") if content.get(name))
     return f"{action}: {told}" if told else f"{action}?"
 
 
 def card_settled(action: str, state: str, outcome: str) -> str:
     """What a settled card says."""
+    named = SETTLED.get(action, action)
     if state == "done":
-        return f"✅ {action}: {outcome}"
+        return f"✅ {named}: {outcome}"
     if state == "cancelled":
-        return f"Cancelled: {action}"
+        return f"Cancelled: {named}"
     if state == "expired":
-        return f"Expired: {action}. Please ask again."
-    return f"❌ {action}: {outcome}"
+        return f"Expired: {named}. Please ask again."
+    return f"❌ {named}: {WHY.get(outcome, outcome)}"
 
 
 def attachment_failed(name: str, why: str) -> str:
@@ -180,4 +211,5 @@ def attachment_failed(name: str, why: str) -> str:
 
 def settled(action: str, outcome: str) -> str:
     """What became of a staged action, for its person and for the history."""
-    return f"{action}: {outcome}"
+    why = WHY.get(outcome.removeprefix("failed: "))
+    return f"{SETTLED.get(action, action)}: {f'failed: {why}' if why else outcome}"

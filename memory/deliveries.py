@@ -27,7 +27,7 @@ class Delivery:
     """One part of an answer: the id under which the channel knows it, its text and its state.
 
     `name` is what the channel calls it once it is there, a placeholder's too; `card` is the
-    confirmation that the part asks for, or ''.
+    confirmation that the part asks for, or ''; a `private` part is seen by the turn's person only.
     """
 
     turn: str
@@ -39,6 +39,7 @@ class Delivery:
     thread: str
     tries: int
     card: str = ""
+    private: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class Lane:
     seconds: float
 
 
-_COLUMNS = "d.turn, d.part, d.message, d.text, d.state, d.name, d.thread, d.tries, d.card"
+_COLUMNS = (
+    "d.turn, d.part, d.message, d.text, d.state, d.name, d.thread, d.tries, d.card, d.private"
+)
 
 
 class Deliveries:
@@ -209,9 +212,9 @@ class Deliveries:
             )  # fmt: skip
             for n, text in enumerate(texts[1:], 1):
                 tx.run(
-                    "INSERT INTO deliveries (turn, part, message, text, state, tries, at)"
-                    " VALUES (?, ?, ?, ?, 'waiting', 1, ?)",
-                    delivery.turn, delivery.part + n, messages[n], text, row[0],
+                    "INSERT INTO deliveries (turn, part, message, text, state, tries, at, private)"
+                    " VALUES (?, ?, ?, ?, 'waiting', 1, ?, ?)",
+                    delivery.turn, delivery.part + n, messages[n], text, row[0], delivery.private,
                 )  # fmt: skip
 
         self._database.write(run)

@@ -220,6 +220,10 @@ CREATE INDEX deliveries_of_cards ON deliveries (card) WHERE card <> '' AND state
 CREATE INDEX deliveries_waiting ON deliveries (at) WHERE state IN ('waiting', 'placeholder');
 """
 
+PRIVATE_3 = """
+ALTER TABLE deliveries ADD COLUMN private INTEGER NOT NULL DEFAULT 0;
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -242,6 +246,7 @@ STEPS = (
         postgresql=SEARCH_POSTGRESQL_1,
     ),
     Step(2, "commands and replies beside messages, cards, notices told once", COMMANDS_2),
+    Step(3, "parts of an answer that only its person sees", PRIVATE_3),
 )
 NEWEST = STEPS[-1].version
 

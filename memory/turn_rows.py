@@ -112,12 +112,14 @@ class Suspect:
 class Part:
     """One part of an answer on its way out: its id with the channel, and its text.
 
-    `card` is the confirmation that the part asks for; it then has no text.
+    `card` is the confirmation that the part asks for; it then has no text. A `private` part is
+    shown to the turn's person alone.
     """
 
     message: str
     text: str
     card: str = ""
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +187,10 @@ def store_parts(tx: Tx, turn: Turn, parts: tuple[Part, ...], now: int) -> None:
         return
     for n, part in enumerate(parts, parts_taken(tx, turn.id)):
         tx.run(
-            "INSERT INTO deliveries (turn, part, message, text, state, at, card)"
-            " VALUES (?, ?, ?, ?, 'waiting', ?, ?) ON CONFLICT (turn, part) DO UPDATE SET"
+            "INSERT INTO deliveries (turn, part, message, text, state, at, card, private)"
+            " VALUES (?, ?, ?, ?, 'waiting', ?, ?, ?) ON CONFLICT (turn, part) DO UPDATE SET"
             " text = excluded.text, state = 'waiting', at = excluded.at",
-            turn.id, n, part.message, part.text, now, part.card,
+            turn.id, n, part.message, part.text, now, part.card, int(part.private),
         )  # fmt: skip
 
 

@@ -192,7 +192,7 @@ def test_what_failed_is_said_on_the_card(rig: Rig, press: Press) -> None:
     press.error = ActionFailed(CHANGED)
     card = ask(rig)
     rig.post(click(rig, card, "confirm"))
-    settled(card, "❌ publish: changed")
+    settled(card, f"❌ publish: {words.WHY['changed']}")
 
 
 @pytest.mark.parametrize("status", [429, 503])

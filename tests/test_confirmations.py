@@ -294,7 +294,7 @@ def test_a_target_that_changed_is_409_and_nothing_is_done(
         response = settle(person, shown["token"])
         assert (response.status_code, response.get_json()["code"]) == (409, "changed")
     assert press.calls == 1
-    assert settled_entries(person) == ["publish: failed: changed"]
+    assert settled_entries(person) == [f"publish: failed: {words.WHY['changed']}"]
 
 
 def test_a_typed_code_whose_target_changed_is_told_so(
@@ -302,7 +302,7 @@ def test_a_typed_code_whose_target_changed_is_told_so(
 ) -> None:
     person, shown = ask(meet())
     press.error = ActionFailed(CHANGED)
-    assert typed(person, f"confirm {shown['code']}") == "publish: failed: changed"
+    assert typed(person, f"confirm {shown['code']}") == f"publish: failed: {words.WHY['changed']}"
 
 
 def test_an_action_that_breaks_has_failed_and_is_not_tried_for_ever(

@@ -292,7 +292,7 @@ def test_a_note_is_taken_when_asked_by_a_leading_word(asked: str) -> None:
     arguments = json.loads(calls[0].arguments)
     assert asked.split()[-1] in arguments["text"]
     assert arguments["path"].endswith(".md")
-    assert text == f"{words.NOTE_TAKEN} (mine/boiler.md)"
+    assert text == words.NOTE_TAKEN
 
 
 @pytest.mark.parametrize("asked", NOTES)

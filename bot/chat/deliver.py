@@ -82,7 +82,8 @@ class ChatDelivery:
         self._beside.sweep()
 
     def parts(self, turn: Turn, answer: Answer) -> tuple[Part, ...]:
-        """The answer cut into messages, its notices at the end of the first, then its cards."""
+        """The answer cut into messages, its notices at the end of the first, then what is
+        private and its cards."""
         told = [str(notice["text"]) for notice in answer.extras.get("notices", ())]
         pieces = messages(
             answer.text or words.NOTHING_TO_SHOW, [one for one in told if one not in answer.text]
@@ -90,8 +91,18 @@ class ChatDelivery:
         before = self._deliveries.taken(turn.id)
         return (
             *(Part(message_id(turn.event, n), piece) for n, piece in enumerate(pieces, before)),
+            *self._receipts(turn, answer),
             *(Part(card_id(id_), "", id_) for id_ in answer.extras.get("confirmations", ())),
         )
+
+    @staticmethod
+    def _receipts(turn: Turn, answer: Answer) -> list[Part]:
+        """What was written for the person, told to nobody else."""
+        receipts = answer.extras.get("receipts")
+        if not receipts:
+            return []
+        id_ = message_id(f"receipts {turn.event}", 0)
+        return [Part(id_, "\n".join(receipts), private=True)]
 
     def deliver(self, turn: Turn, stop: Stop) -> Delivered | Later:
         """Sends the parts that are not out yet.
@@ -142,10 +153,12 @@ class ChatDelivery:
 
     def _shown(self, turn: Turn, part: PartOut, target: Target, stop: Stop) -> Sent:
         """Makes the part be there: a text, a text where a placeholder stands, or a card."""
+        alone = Target(target.space, target.thread, turn.person.partition(":")[2])
         if part.card:
             content = self._cards.asking(turn.person, part.card)
-            to = Target(target.space, target.thread, turn.person.partition(":")[2])
-            return self._api.put_card(to if turn.space else target, part.message, content, stop)
+            return self._api.put_card(alone if turn.space else target, part.message, content, stop)
+        if part.private:
+            return self._api.put(alone, part.message, part.text, stop)
         if part.name:
             stop.check()
             return self._api.patch(f"{target.space}/messages/{part.message}", part.text)

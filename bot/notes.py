@@ -1,0 +1,199 @@
+"""The wiki as the agent and the channels use it: scopes become accesses, changes of the common
+area become confirmations, and the wiki's errors become the memories' own.
+
+Knows the vault and the confirmations; the tools, the routes and the commands stand on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from bot.scope import Scope
+from bot.settling import CHANGED, ActionFailed
+from bot.tools import Staged
+from memory.clock import Clock
+from memory.confirmations import Confirmation
+from memory.errors import StoreDown
+from wiki.errors import Exists, NotAPath, NotThere, Stale, WikiDown, WikiFault
+from wiki.folder import Report
+from wiki.paths import Access
+from wiki.search import Listed
+from wiki.vault import By, Offer, Vault
+
+log = logging.getLogger(__name__)
+
+PROMOTE, WRITE, DELETE = "wiki.promote", "wiki.write", "wiki.delete"
+SWEEP_S, TRIAL_SWEEP_S = 5.0, 2.0
+TITLES = 60
+TITLES_CHARS = 2_500
+"""What the list of notes may take of a prompt."""
+
+
+class Notes:
+    """The notes of one Mercury.
+
+    Args:
+        vault: where they are.
+        clock: the archive's time.
+        trial: whether sweeps are quicker, for a moved clock.
+    """
+
+    def __init__(self, vault: Vault, clock: Clock, trial: bool = False) -> None:
+        self.vault = vault
+        self._clock = clock
+        self._pause = TRIAL_SWEEP_S if trial else SWEEP_S
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._lines = lru_cache(maxsize=1_000)(self._list_titles)
+
+    # -- what the agent is told ---------------------------------------------------------------
+
+    def titles(self, scope: Scope) -> str:
+        """The newest notes that a scope may read, as lines of path and title; '' for none.
+
+        Raises:
+            StoreDown: the wiki cannot be read.
+        """
+        with told():
+            access = access_of(scope)
+            heads = tuple(
+                self.vault.repository.head(area.branch) if self.vault.is_there() else None
+                for area in access.readable()
+            )
+            return self._lines(access, heads)
+
+    def _list_titles(self, access: Access, heads: tuple[str | None, ...]) -> str:
+        if not any(heads):
+            return ""
+        return shortened(self.vault.notes(access, limit=TITLES), self.vault.count(access))
+
+    # -- changes of the common area ---------------------------------------------------------------
+
+    def promotion(self, scope: Scope, path: str, to: str) -> Staged:
+        """Stages moving a person's note to the common area.
+
+        Raises:
+            NotThere, NotAPath: there is no such note, or no such place.
+            StoreDown: the wiki cannot be read.
+        """
+        with told():
+            offer = self.vault.offer(Access(scope.person), path, to)
+        return Staged(PROMOTE, content_of(offer))
+
+    def change(self, scope: Scope, to: str, text: str | None, base: str | None) -> Staged:
+        """Stages writing a note of the common area, or with no text taking it away.
+
+        Raises:
+            Stale: another version is there than `base`.
+            NotThere, NotAPath, TooLong: as `promotion`.
+            StoreDown: the wiki cannot be read.
+        """
+        with told():
+            offer = self.vault.offer_text(Access(scope.person), to, text, base)
+        return Staged(DELETE if text is None else WRITE, content_of(offer))
+
+    def actions(self) -> Mapping[str, Callable[[Confirmation], str]]:
+        """What is done with confirmed changes, by their names."""
+        return dict.fromkeys((PROMOTE, WRITE, DELETE), self._settle)
+
+    def _settle(self, confirmation: Confirmation) -> str:
+        """Does a confirmed change; called again after a crash, it finds what it did."""
+        offer = offer_of(confirmation.content)
+        try:
+            with told():
+                saved = self.vault.settle(
+                    offer, confirmation.id, confirmation.created_at // 1000,
+                    By(confirmation.person),
+                )  # fmt: skip
+        except (Stale, Exists):
+            raise ActionFailed(CHANGED) from None
+        except (NotThere, NotAPath) as error:
+            raise ActionFailed(str(error)) from error
+        return f"{offer.to} ({saved.commit[:7]})" if saved.commit else offer.to
+
+    # -- keeping the folder up ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts looking at the folder every few seconds."""
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._sweep_on, name="wiki-sweep", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the sweep and frees what is open."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self.vault.close()
+
+    def _sweep_on(self) -> None:
+        """The edge of that thread."""
+        known: dict[str, str] = {}
+        while not self._ended.wait(self._pause):
+            try:
+                known = tell_new(self.vault.sweep(), known)
+            except WikiFault as error:
+                known = tell_new(Report(problems={"the wiki": str(error)}), known)
+            except Exception:
+                log.exception("the wiki's folder could not be looked at")
+
+
+def access_of(scope: Scope) -> Access:
+    """What a scope may see of the notes."""
+    return Access(scope.person, in_space=scope.kind == "space")
+
+
+def shortened(notes: list[Listed], total: int) -> str:
+    """Notes as lines of path and title, as many as fit, and how many are left out."""
+    lines, size = [], 0
+    for one in notes:
+        line = f"{one.path}: {' '.join(one.title.split())}"
+        size += len(line) + 1
+        if size > TITLES_CHARS:
+            break
+        lines.append(line)
+    left_out = total - len(lines)
+    return "\n".join([*lines, f"({left_out} more)"] if left_out > 0 else lines)
+
+
+def content_of(offer: Offer) -> dict[str, Any]:
+    """An offer as a confirmation keeps it: what is shown, and what is needed to do it."""
+    content: dict[str, Any] = {"to": offer.to, "blob": offer.blob, "base": offer.base}
+    if offer.path:
+        content |= {"path": offer.path, "source": offer.source}
+    if offer.diff:
+        return {**content, "diff": offer.diff, "body": offer.data}
+    return {**content, "text": offer.text}
+
+
+def offer_of(content: Mapping[str, Any]) -> Offer:
+    """The offer that a confirmation keeps."""
+    data = content["body"] if "body" in content else content["text"]
+    return Offer(
+        str(content.get("path", "")), str(content["to"]), data, str(content["blob"]),
+        str(content["base"]), str(content.get("text", "")), str(content.get("diff", "")),
+        str(content.get("source", "")),
+    )  # fmt: skip
+
+
+def tell_new(report: Report, known: dict[str, str]) -> dict[str, str]:
+    """Logs the problems that were not there at the last look; returns those that are now."""
+    for place, problem in report.problems.items():
+        if known.get(place) != problem:
+            log.error("the wiki: %s: %s", place, problem)
+    return dict(report.problems)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """A wiki that is away is a store that is down, like any other."""
+    try:
+        yield
+    except WikiDown as error:
+        log.error("the wiki: %s", error)
+        raise StoreDown(str(error)) from error

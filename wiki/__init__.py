@@ -1,0 +1,1 @@
+"""The wiki: Markdown notes in git, and the folder that shows them."""

@@ -1,0 +1,220 @@
+"""Where a note is: who asks and what path they say make a place, or a refusal. Pure.
+
+This is the one door between paths that people and models write and paths in the repository.
+"Not yours" and "not there" are the same refusal, and a place is made from an access only, which
+is made where somebody was authenticated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal
+
+from wiki.errors import NotAPath, NotThere
+
+CURATED, MINE, PEOPLE = "curated", "mine", "people"
+MAIN = "main"
+LEVELS = 4
+"""Folders below an area."""
+SEGMENT_BYTES = 180
+"""A file name may have 255; what is set aside beside it needs some of them."""
+PATH_BYTES = 600
+SLUG_CHARS = 40
+CONFLICT = re.compile(r"\.conflict-[0-9a-f]{8}(?=\.md$)")
+"""How the name of the other version of a note is marked."""
+
+Bare = Literal["mine", "curated"]
+"""The area of a path that names none."""
+
+_FOLDER = re.compile(r"google-chat-[0-9]{1,32}|(?:http|cli)-[a-z0-9-]{1,40}-[0-9a-f]{8}")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
+_SHORT_NAME = re.compile(r"~[0-9]")
+_NEVER = set('\\:*?"<>|\x7f')
+"""What some system or other takes for a part of its own syntax."""
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """One area: its folder, as in the repository, and the branch that holds it."""
+
+    folder: str
+    branch: str
+
+
+COMMON = Area(CURATED, MAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks, and what they may see.
+
+    Args:
+        person: whose area `mine/` is; '' for an operator who acts for nobody.
+        in_space: several people read the answer, so nothing private is shown.
+        is_operator: changes `curated/` without being asked, and may name anybody's area.
+    """
+
+    person: str
+    in_space: bool = False
+    is_operator: bool = False
+
+    @property
+    def own(self) -> Area | None:
+        """The person's area."""
+        return area_of(self.person) if self.person else None
+
+    def readable(self) -> list[Area]:
+        """The areas that may be shown."""
+        own = None if self.in_space else self.own
+        return [COMMON] if own is None else [COMMON, own]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a note is, or would be.
+
+    Args:
+        area: whose it is.
+        path: in the repository, from its root on.
+    """
+
+    area: Area
+    path: str
+
+    @property
+    def is_common(self) -> bool:
+        """Whether the place is in the common area."""
+        return self.area == COMMON
+
+    @property
+    def below(self) -> str:
+        """The path below the area."""
+        return self.path.removeprefix(f"{self.area.folder}/")
+
+
+def folder_of(person: str) -> str:
+    """The name of a person's folder below `people/`, from `channel:subject`."""
+    channel, _, subject = person.partition(":")
+    if channel == "google-chat":
+        return f"google-chat-{subject.removeprefix('users/')}"
+    slug = re.sub(r"[^a-z0-9]+", "-", subject.lower())[:SLUG_CHARS].strip("-") or "x"
+    return f"{channel}-{slug}-{hashlib.sha256(person.encode()).hexdigest()[:8]}"
+
+
+def area_of(person: str) -> Area:
+    """A person's area."""
+    return area_named(folder_of(person))
+
+
+def area_named(folder: str) -> Area:
+    """The area of a folder below `people/`.
+
+    Raises:
+        NotThere: no person's folder has that name.
+    """
+    if not _FOLDER.fullmatch(folder):
+        raise NotThere(folder)
+    return Area(f"{PEOPLE}/{folder}", f"{PEOPLE}/{folder}")
+
+
+def area_of_branch(branch: str) -> Area | None:
+    """The area that a branch holds; None for a branch that is not the wiki's."""
+    if branch == MAIN:
+        return COMMON
+    first, _, folder = branch.partition("/")
+    return area_named(folder) if first == PEOPLE and _FOLDER.fullmatch(folder) else None
+
+
+def place(access: Access, path: str, bare: Bare = "mine") -> Place:
+    """The place that somebody's path stands for.
+
+    Args:
+        path: `curated/…`, `mine/…`, for an operator also `people/<folder>/…`, or without area.
+        bare: the area of a path without one.
+
+    Raises:
+        NotAPath: no note can have it.
+        NotThere: it is in an area that this access does not know.
+    """
+    first, slash, rest = unicodedata.normalize("NFC", path).partition("/")
+    if not slash or first not in (CURATED, MINE, PEOPLE):
+        first, rest = bare, unicodedata.normalize("NFC", path)
+    below = checked(rest if first != PEOPLE else rest.partition("/")[2])
+    if first == PEOPLE:
+        if not access.is_operator:
+            raise NotThere(path)
+        area: Area | None = area_named(rest.partition("/")[0])
+    else:
+        area = COMMON if first == CURATED else access.own
+    if area is None:
+        raise NotThere(path)
+    return Place(area, f"{area.folder}/{below}")
+
+
+def shown(access: Access, at: Place) -> str:
+    """A place as this access names it: `curated/…`, `mine/…` or `people/…`."""
+    if at.area == access.own:
+        return f"{MINE}/{at.below}"
+    return at.path
+
+
+def is_note(area: Area, path: str) -> bool:
+    """Whether a path of the repository is that of a note of the area."""
+    below = path.removeprefix(f"{area.folder}/")
+    if below == path:
+        return False
+    try:
+        return checked(below) == below
+    except NotAPath:
+        return False
+
+
+def checked(below: str) -> str:
+    """A path below its area, as it is kept.
+
+    Raises:
+        NotAPath: no note can have it.
+    """
+    if len(below.encode("utf-8", "surrogatepass")) > PATH_BYTES:
+        raise NotAPath(f"the path is longer than {PATH_BYTES} bytes")
+    if not below.endswith(".md") or below in (".md",) or below.endswith("/.md"):
+        raise NotAPath("a note's path ends in a name with .md")
+    below = unicodedata.normalize("NFC", below)
+    segments = below.split("/")
+    if len(segments) > LEVELS + 1:
+        raise NotAPath(f"a note is at most {LEVELS} folders below its area")
+    if unicodedata.normalize("NFKC", below).count("/") != len(segments) - 1:
+        raise NotAPath("the path holds a character that looks like a slash")
+    for segment in segments:
+        if why := _why_no_name(segment):
+            raise NotAPath(why)
+    if any(segment.lower().endswith(".md") for segment in segments[:-1]):
+        raise NotAPath("only a note's own name ends in .md")
+    return below
+
+
+def _why_no_name(segment: str) -> str:
+    """Why a name cannot be that of a note or a folder; '' when it can."""
+    if not segment:
+        return "the path has an empty part"
+    for form in (segment, unicodedata.normalize("NFKC", segment)):
+        if form.startswith("."):
+            return "no part of a path begins with a dot"
+        if form.endswith((".", " ")) or form.startswith(" "):
+            return "no part of a path begins or ends with a blank, or ends with a dot"
+        if _NEVER.intersection(form):
+            return 'no path holds any of \\ : * ? " < > |'
+        if _DEVICE.match(form):
+            return f"{form!r} is the name of a device"
+    if any(
+        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") for char in segment
+    ):
+        return "the path holds a character that cannot be seen"
+    if _SHORT_NAME.search(segment):
+        return "no path holds a tilde before a digit"
+    if len(segment.encode()) > SEGMENT_BYTES:
+        return f"a part of the path is longer than {SEGMENT_BYTES} bytes"
+    return ""
