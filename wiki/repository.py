@@ -32,6 +32,7 @@ from dulwich.errors import (
     ObjectFormatException,
 )
 from dulwich.file import FileLocked
+from dulwich.graph import find_merge_base
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ZERO_SHA, Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import Ref
@@ -51,6 +52,7 @@ REF_STALE_S = 5.0
 """The age at which a ref's lock has lost its process."""
 RACES = 20
 """How often a write begins anew because a branch has moved meanwhile."""
+MOVED = "it moves all the time"
 TREES = 4_096
 FLAT = 8
 """Whole areas whose paths are remembered."""
@@ -321,7 +323,7 @@ class Repository:
         after = self._tree(new) if new else {}
         for name in {**before, **after}:
             (mode, id_), (new_mode, new_id) = before.get(name, _NOTHING), after.get(name, _NOTHING)
-            path = f"{folder}/{name}"
+            path = f"{folder}/{name}" if folder else name
             if FOLDER in (mode, new_mode):
                 inner = id_ if mode == FOLDER else None
                 self._compare(inner, new_id if new_mode == FOLDER else None, path, found)
@@ -334,7 +336,7 @@ class Repository:
         if commit is None:
             return None
         tree: str | None = self._tree_of(commit)
-        for part in folder.split("/"):
+        for part in folder.split("/") if folder else ():
             mode, tree = self._tree(tree).get(part, _NOTHING) if tree else _NOTHING
             if mode != FOLDER:
                 return None
@@ -384,6 +386,13 @@ class Repository:
                     seen.add(id_)
                     left += _commit(repo, id_.decode()).parents
             return False
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """The newest commit that both rest on; None where there is none."""
+        with self._using() as repo:
+            ids = [ObjectID(one.encode()), ObjectID(other.encode())]
+            found = find_merge_base(repo, ids)
+            return found[0].decode() if found else None
 
     def _tree_of(self, commit: str) -> str:
         with self._using() as repo:
@@ -495,6 +504,57 @@ class Repository:
             self._add(repo, made)
             self._sync(made.id)
         return made.id.decode()
+
+    def fetch(self, client: Any, path: str, wanted: Callable[[str], bool]) -> dict[str, str]:
+        """Fetches branches from another repository; returns them, without moving any of ours.
+
+        Args:
+            client: of dulwich; what it raises is let through.
+            wanted: says of a ref's name whether it is.
+        """
+        repo = self._repo()
+        found: dict[str, str] = {}
+
+        def wants(refs: Mapping[Ref, ObjectID], depth: int | None = None) -> list[ObjectID]:
+            """Notes what is fetched now: the other side may move before it answers."""
+            for ref, id_ in refs.items():
+                name = ref.decode("utf-8", "replace")
+                if id_ is not None and wanted(name):
+                    found[name] = id_.decode()
+            ids = {ObjectID(id_.encode()) for id_ in found.values()}
+            return [id_ for id_ in ids if id_ not in repo.object_store]
+
+        client.fetch(path, repo, determine_wants=wants)
+        return found
+
+    def push(
+        self, client: Any, path: str, heads: Mapping[str, str], known: Mapping[str, str]
+    ) -> str:
+        """Pushes branches, all of them or none; returns why it was not done, '' when it was.
+
+        Args:
+            client: of dulwich; what it raises is let through.
+            heads: the branches to push.
+            known: where they were on the other side when they were last looked at.
+        """
+        repo = self._repo()
+        moved = False
+
+        def updates(refs: Mapping[Ref, ObjectID]) -> dict[Ref, ObjectID]:
+            nonlocal moved
+            for branch in heads:
+                now = refs.get(_ref(branch))
+                moved |= (now.decode() if now else None) != known.get(branch)
+            if moved:
+                return {}
+            return {_ref(branch): ObjectID(head.encode()) for branch, head in heads.items()}
+
+        try:
+            told = client.send_pack(path, updates, repo.generate_pack_data, atomic=len(heads) > 1)
+        except FileLocked:
+            return MOVED  # in a folder: another clone pushes just now
+        refused = [str(why) for why in (told.ref_status or {}).values() if why]
+        return MOVED if moved else "; ".join(refused)
 
     def add_blob(self, data: bytes) -> str:
         """Keeps bytes under no path yet; returns their id."""
