@@ -195,5 +195,5 @@ def told() -> Iterator[None]:
     try:
         yield
     except WikiDown as error:
-        log.error("the wiki: %s", error)
+        log.error("the wiki: %s", str(error))
         raise StoreDown(str(error)) from error

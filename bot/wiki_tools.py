@@ -17,7 +17,7 @@ from bot import words
 from bot.notes import Notes, access_of, told
 from bot.tools import Arguments, Context, Staged, Tool, ToolError, rfc3339
 from memory.clock import Clock
-from memory.text import mend
+from memory.text import clean_for_model, mend
 from wiki import note
 from wiki.errors import Exists, NotAllowed, NotAPath, NotThere, Stale, TooLong
 from wiki.files import blob_id
@@ -78,7 +78,7 @@ def wiki_tools(notes: Notes, clock: Clock) -> list[Tool]:
 
     def read(context: Context, given: PathArguments) -> dict[str, Any]:
         with told(), refused():
-            found = vault.read(access_of(context.scope), mend(given.path))
+            found = vault.read(access_of(context.scope), given.path)
         return {"path": found.path, "text": found.text, "base": found.base}
 
     def search(context: Context, given: NoteSearchArguments) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def wiki_tools(notes: Notes, clock: Clock) -> list[Tool]:
         }  # fmt: skip
 
     def write(context: Context, given: WriteArguments) -> dict[str, Any] | Staged:
-        path, text = mend(given.path), mend(given.text)
+        path, text = given.path, clean_for_model(mend(given.text))
         if path.startswith(f"{CURATED}/"):
             with told(), refused():
                 return notes.change(context.scope, path, text, given.base)
@@ -112,7 +112,7 @@ def wiki_tools(notes: Notes, clock: Clock) -> list[Tool]:
 
     def promote(context: Context, given: PromoteArguments) -> Staged:
         with refused():
-            return notes.promotion(context.scope, mend(given.path), mend(given.to))
+            return notes.promotion(context.scope, given.path, given.to)
 
     return [
         Tool(

@@ -24,20 +24,42 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 def person_option(required: bool = False) -> Callable[[F], F]:
     """`--person ID`, checked for its form."""
-
-    def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-        from bot.scope import is_person
-
-        if value is not None and not is_person(value):
-            raise click.BadParameter(
-                "a person is google-chat:users/<digits>, http:<name> or cli:<name>"
-            )
-        return value
-
     return click.option(
-        "--person", required=required, callback=check, help="Whose memory it is.",
+        "--person", required=required, callback=checked_person, help="Whose memory it is.",
         metavar="PERSON",
     )  # fmt: skip
+
+
+def checked_person(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    """A person as an option's value.
+
+    Raises:
+        click.BadParameter: no person has that form.
+    """
+    from bot.scope import is_person
+
+    if value is not None and not is_person(value):
+        raise click.BadParameter(
+            "a person is google-chat:users/<digits>, http:<name> or cli:<name>"
+        )
+    return value
+
+
+def make_sure(question: str, yes: bool) -> None:
+    """Asks before something is destroyed; on a terminal only.
+
+    Args:
+        yes: whether it was answered already, by `--yes`.
+
+    Raises:
+        click.UsageError: there is nobody to ask.
+        click.Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is nobody to ask here: give --yes")
+    click.confirm(safe(question), abort=True, err=True)
 
 
 @contextmanager
@@ -125,11 +147,16 @@ def safe(text: str) -> str:
     return "".join(char if _shows(char) else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def safe_block(text: str) -> str:
-    """The same for text of several lines; a pipe gets the text word for word."""
-    if not sys.stdout.isatty():
+def safe_block(text: str, err: bool = False) -> str:
+    """The same for text of several lines; a pipe gets the text word for word.
+
+    Args:
+        err: whether it goes to stderr.
+    """
+    if not (sys.stderr if err else sys.stdout).isatty():
         return text
-    return "\n".join(safe(line.replace("\t", "    ")) for line in text.split("\n"))
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join(safe(line.replace("\t", "    ")) for line in lines)
 
 
 def _shows(char: str) -> bool:

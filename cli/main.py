@@ -23,6 +23,7 @@ COMMANDS = {
     "status": "Say what each memory rests on and what waits.",
     "token": "Make, list and revoke bearer tokens.",
     "turn": "List, retry and dismiss turns that were set aside.",
+    "vault": "Read, write and look after the notes.",
 }
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.common import as_json, print_json, safe, stores, when
 from cli.serve import archive_of
+from cli.vault_open import opened as opened_notes
+from cli.vault_reading import people
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
@@ -29,6 +34,7 @@ def command(as_json: bool) -> None:
             **({} if settings.database_url else {"bytes": settings.archive_path.stat().st_size}),
         },
         "history": {"kind": "process", "mirror": "redis" if settings.redis_url else "none"},
+        "wiki": wiki_of(settings.wiki_path),
         "model": {"kind": "openai" if settings.model_url else "extractive",
                   "name": settings.model or "extractive"},
         "chat": {
@@ -55,6 +61,7 @@ def command(as_json: bool) -> None:
     click.echo(f"archive      {status['archive']['where']}")
     mirrored = ", mirrored in Redis" if status["history"]["mirror"] == "redis" else ""
     click.echo(f"history      in the serving process{mirrored}, rebuilt from the archive")
+    _tell_wiki(status["wiki"])
     click.echo(f"model        {status['model']['name']}")
     _tell_chat(status["chat"])
     turns = status["turns"]
@@ -69,6 +76,58 @@ def command(as_json: bool) -> None:
         click.echo(f"process      {one.pid} on {one.host}, since {when(one.started_at)}, {state}")
     if not any(one.alive for one in processes):
         click.echo("process      none serves now")
+
+
+def wiki_of(path: Path) -> dict[str, Any]:
+    """What there is in the wiki; one that is away is said to be so.
+
+    Args:
+        path: of its folder.
+    """
+    from wiki.errors import WikiFault
+    from wiki.paths import Access
+
+    told: dict[str, Any] = {"path": str(path), "problems": []}
+    try:
+        with opened_notes() as notes:
+            vault = notes.vault
+            if not vault.is_there():
+                return {**told, "state": "none", "notes": 0, "people": 0, "conflicts": 0}
+            strange = vault.folder.areas()[1]
+            return {
+                "path": str(path), "state": "ok", "notes": vault.count(Access("")),
+                "people": len(people(notes)), "conflicts": len(vault.conflicts()),
+                "problems": [{"id": at, "problem": why} for at, why in strange.items()],
+            }  # fmt: skip
+    except (WikiFault, OSError) as error:
+        problems = [{"id": "wiki", "problem": str(error)}]
+        return {
+            **told, "state": "down", "notes": None, "people": None, "conflicts": None,
+            "problems": problems,
+        }  # fmt: skip
+
+
+def _tell_wiki(wiki: dict[str, Any]) -> None:
+    if wiki["state"] == "none":
+        click.echo(f"wiki         none yet; the first note makes it in {wiki['path']}")
+        return
+    if wiki["state"] == "down":
+        (one,) = wiki["problems"]
+        click.echo(f"wiki         down: {safe(one['problem'])}")
+        return
+    click.echo(f"wiki         {_many(wiki['notes'], 'note')} in curated/, areas of "
+               f"{_many(wiki['people'], 'person', 'people')}, {wiki['path']}")  # fmt: skip
+    if wiki["conflicts"]:
+        click.echo(f"             {_many(wiki['conflicts'], 'conflict')}; "
+                   "look with: mfw vault conflicts")  # fmt: skip
+    for one in wiki["problems"]:
+        click.echo(f"             {safe(one['id'])}: {safe(one['problem'])}")
+    if wiki["problems"]:
+        click.echo("             look with: mfw vault sync")
+
+
+def _many(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _tell_chat(chat: dict[str, Any]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from cli.common import as_json, expecting, print_json, stores, table, when
+from cli.common import as_json, expecting, make_sure, print_json, stores, table, when
 from cli.errors import Failed
 
 
@@ -69,9 +67,6 @@ def dismiss(turn_id: str, yes: bool, dry_run: bool) -> None:
         if dry_run:
             click.echo(f"{turn_id} would be dismissed", err=True)
             return
-        if not yes and not sys.stdin.isatty():
-            raise click.UsageError("there is nobody to ask here: give --yes")
-        if not yes:
-            click.confirm(f"Give {turn_id} up for good?", abort=True, err=True)
+        make_sure(f"Give {turn_id} up for good?", yes)
         opened.turns.dismiss(turn_id)
     click.echo(f"{turn_id} is dismissed", err=True)

@@ -26,24 +26,26 @@ from tests import hostile_alone as alone
 from tests import hostile_cards as cards
 from tests import hostile_redis as redis
 from tests import hostile_runs as runs
+from tests import hostile_wiki as wiki
 from tests.hostile import Rig, Seen
 from tests.shared import SHARED
 from tests.world import World
+from wiki.paths import Access
 
 INPUTS = SHARED / "hostile" / "inputs.jsonl"
 FORMS = ("addon", "classic")
 ADDON_ONLY = ("auth-03", "auth-04", "auth-06", "auth-08", "auth-16")
 """Rows about claims that only tokens of the add-on form have."""
 MISSING = {
-    "wiki_path": "the wiki", "wiki_content": "the wiki", "git_repo": "the wiki",
     "memory_read": "the long-term memory", "memory_write": "the long-term memory",
     "qdrant": "the long-term index",
-    "cli-01": "mfw vault", "cli-06": "mfw vault", "inj-01": "promotion",
     "proc-03": "a row of its own: tests/test_processes.py, and make chaos with 10,000 turns",
 }  # fmt: skip
 """What a surface, or one row, waits for."""
 TIMED = {"max_s", "extra_s_max", "ready_s_max", "recovers_s_max"}
 TRIES = 3
+UNCLOSED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""What dulwich leaves to the collector on a full disk."""
 
 
 def rows() -> list[Any]:
@@ -62,8 +64,9 @@ def rows() -> list[Any]:
             continue
         both = row["surface"] in ("chat_auth", "chat_event") and row["id"] not in ADDON_ONLY
         both = both and row["id"] not in alone.SERVED and "gen" not in row["input"]
+        marks = UNCLOSED if row["id"] == "disk-07" else ()
         found += [
-            pytest.param(row, form, id=f"{row['id']}-{form}" if both else row["id"])
+            pytest.param(row, form, id=f"{row['id']}-{form}" if both else row["id"], marks=marks)
             for form in (FORMS if both else FORMS[:1])
         ]
     return found
@@ -126,6 +129,8 @@ def run_row(
         before, begun = rig.state(), time.monotonic()
         if row["id"] in cards.CARDS:
             cards.run(rig, row, promotions)
+        elif (run_wiki := wiki.runner(row)) is not None:
+            run_wiki(rig, row["input"])
         elif place is not None:
             redis.REDIS[row["id"]](rig, row["input"], place)
         else:
@@ -217,7 +222,9 @@ def reply(rig: Rig | None, seen: Seen, wanted: str, row: dict[str, Any]) -> None
     shown: list[str] = seen.facts.get("shown", [] if rig is None else rig.replies())
     told = row["input"].get("while", row["input"])
     text = str(told.get("text", "x")) if isinstance(told, dict) else "x"
-    if wanted == "none":
+    if "reply" in seen.facts:
+        assert seen.facts["reply"] == wanted
+    elif wanted == "none":
         assert shown == []
     elif wanted == "short hint or none":
         assert shown in ([], [words.EMPTY_MESSAGE])
@@ -256,8 +263,11 @@ def model_sees_never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any
 
 
 def wiki_text_never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any]) -> None:
-    """There is no wiki yet; what could be written to it is what the model gets."""
+    """Nothing that the model gets holds it, and neither does what it writes."""
     assert wanted == ["U+202E"]
+    written = {"path": "bidi.md", "text": row["input"]["text"]}
+    assert wiki.use(rig, "wiki_write", written)["ok"] is True
+    assert "\u202e" not in rig.mercury.notes.vault.read(Access(wiki.ALICE), "bidi.md").text
     assert "\u202e" not in rig.prompts()
 
 
@@ -311,8 +321,9 @@ def recap_never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any]) ->
 
 
 def stdout_never(rig: Rig, seen: Seen, wanted: list[str], row: dict[str, Any]) -> None:
-    assert wanted == ["raw ESC when stdout is a terminal"]
-    assert "\x1b" not in seen.facts["stdout"]
+    for text in wanted:
+        shown = "\x1b" if text == "raw ESC when stdout is a terminal" else text
+        assert shown not in seen.facts["stdout"]
 
 
 def never_in_team(rig: Any, seen: Seen, wanted: list[str], row: dict[str, Any]) -> None:
