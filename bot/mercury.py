@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,6 +58,7 @@ from memory.summaries import DigestSummariser, ModelSummariser, Summariser, Summ
 from memory.summarising import Summarising
 from memory.tokens import Tokens
 from memory.turns import Turns
+from wiki.remote import Remote
 from wiki.vault import Vault
 
 log = logging.getLogger(__name__)
@@ -130,6 +132,7 @@ class Mercury:
                 self.shared.link.check()
             if not self.settings.is_shared:
                 self._wait_for_others()
+            self._look_for_other_machines()
             self.engine.start()
             self.notes.start()
         except (StoreDown, WrongSchema) as error:
@@ -155,6 +158,22 @@ class Mercury:
                     "several processes need REDIS_URL as well"
                 )
             time.sleep(OTHERS_LOOK_S)
+
+    def _look_for_other_machines(self) -> None:
+        """Notes are files of one machine, unless there is a remote.
+
+        Raises:
+            SettingsError: a process on another machine serves, and nothing joins their notes.
+        """
+        if self.settings.database_url is None or self.settings.wiki_remote:
+            return
+        here = socket.gethostname()
+        for one in self.stores.processes.all():
+            if one.alive and one.host != here:
+                raise SettingsError(
+                    f"process {one.pid} on {one.host} serves from this database: "
+                    "several machines need WIKI_REMOTE, or their notes would differ"
+                )
 
     def _look_through(self) -> None:
         """Looks for damage before anything is written; a large archive is looked at meanwhile."""
@@ -275,8 +294,9 @@ def build(
         stores.database, stores.clock, ids, describing, settings.history_max_chars, trials.stop_at
     )
     streams = Streams(shared.relay)
+    vault = vault_of(settings, stores.clock)
     notes = Notes(
-        vault_of(settings, stores.clock), stores.clock, settings.mercury_test_clock is not None
+        vault, remote_of(settings, vault, stores.clock), settings.mercury_test_clock is not None
     )
     doing = {**notes.actions(), **(actions or {})}
     settling = Settling(stores.confirmations, doing, secret, stores.clock, trials.stop_at)
@@ -331,6 +351,17 @@ def vault_of(settings: Settings, clock: Clock) -> Vault:
     return Vault(
         settings.wiki_path, settings.mercury_data / "wiki-index.db", WikiWords(),
         lambda: clock.now() // 1000, trials.stop_at,
+    )  # fmt: skip
+
+
+def remote_of(settings: Settings, vault: Vault, clock: Clock) -> Remote | None:
+    """Whom the notes are shared with, if anybody."""
+    if not settings.wiki_remote:
+        return None
+    token = settings.wiki_remote_token
+    return Remote(
+        vault.repository, settings.wiki_remote, token.get_secret_value() if token else "",
+        lambda: clock.now() // 1000,
     )  # fmt: skip
 
 

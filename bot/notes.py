@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,12 +17,12 @@ from typing import Any
 from bot.scope import Scope
 from bot.settling import CHANGED, ActionFailed
 from bot.tools import Staged
-from memory.clock import Clock
 from memory.confirmations import Confirmation
 from memory.errors import StoreDown
 from wiki.errors import Exists, NotAPath, NotThere, Stale, WikiDown, WikiFault
 from wiki.folder import Report
 from wiki.paths import Access
+from wiki.remote import Remote, RemoteDown
 from wiki.search import Listed
 from wiki.vault import By, Offer, Vault
 
@@ -29,6 +30,9 @@ log = logging.getLogger(__name__)
 
 PROMOTE, WRITE, DELETE = "wiki.promote", "wiki.write", "wiki.delete"
 SWEEP_S, TRIAL_SWEEP_S = 5.0, 2.0
+LOOK_S = 30.0
+"""Between two looks at the remote when nothing is to be pushed."""
+LONGEST_PAUSE_S = 300.0
 TITLES = 60
 TITLES_CHARS = 2_500
 """What the list of notes may take of a prompt."""
@@ -39,14 +43,16 @@ class Notes:
 
     Args:
         vault: where they are.
-        clock: the archive's time.
+        remote: whom they are shared with, if anybody.
         trial: whether sweeps are quicker, for a moved clock.
     """
 
-    def __init__(self, vault: Vault, clock: Clock, trial: bool = False) -> None:
+    def __init__(self, vault: Vault, remote: Remote | None = None, trial: bool = False) -> None:
         self.vault = vault
-        self._clock = clock
+        self.remote = remote
         self._pause = TRIAL_SWEEP_S if trial else SWEEP_S
+        self._next_look = 0.0
+        self._failures = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lines = lru_cache(maxsize=1_000)(self._list_titles)
@@ -131,12 +137,36 @@ class Notes:
             self._thread.join(timeout=5)
         self.vault.close()
 
+    def share(self) -> None:
+        """Pushes what is not at the remote, and looks now and then what has come there.
+
+        One that is away is tried again with growing pauses; the notes are safe here meanwhile.
+        """
+        remote = self.remote
+        if remote is None:
+            return
+        is_due = time.monotonic() >= self._next_look
+        if not is_due and (self._failures or not remote.unpushed()):
+            return
+        if not self.vault.is_there():
+            self.vault.ready()
+        try:
+            remote.sync()
+        except RemoteDown as error:
+            pause = min(self._pause * 2**self._failures, LONGEST_PAUSE_S)
+            self._failures += 1
+            log.error("the wiki's remote: %s", str(error))
+        else:
+            self._failures, pause = 0, LOOK_S
+        self._next_look = time.monotonic() + pause
+
     def _sweep_on(self) -> None:
         """The edge of that thread."""
         known: dict[str, str] = {}
         while not self._ended.wait(self._pause):
             try:
                 known = tell_new(self.vault.sweep(), known)
+                self.share()
             except WikiFault as error:
                 known = tell_new(Report(problems={"the wiki": str(error)}), known)
             except Exception:

@@ -92,18 +92,22 @@ def wiki_of(path: Path) -> dict[str, Any]:
         with opened_notes() as notes:
             vault = notes.vault
             if not vault.is_there():
-                return {**told, "state": "none", "notes": 0, "people": 0, "conflicts": 0}
-            strange = vault.folder.areas()[1]
+                return {
+                    **told, "state": "none", "notes": 0, "people": 0, "conflicts": 0,
+                    "unpushed": [],
+                }  # fmt: skip
+            problems = {**vault.folder.areas()[1], **vault.problems()}
             return {
                 "path": str(path), "state": "ok", "notes": vault.count(Access("")),
                 "people": len(people(notes)), "conflicts": len(vault.conflicts()),
-                "problems": [{"id": at, "problem": why} for at, why in strange.items()],
+                "problems": [{"id": at, "problem": why} for at, why in problems.items()],
+                "unpushed": notes.remote.unpushed() if notes.remote else [],
             }  # fmt: skip
     except (WikiFault, OSError) as error:
-        problems = [{"id": "wiki", "problem": str(error)}]
         return {
             **told, "state": "down", "notes": None, "people": None, "conflicts": None,
-            "problems": problems,
+            "unpushed": None,
+            "problems": [{"id": "wiki", "problem": str(error)}],
         }  # fmt: skip
 
 
@@ -124,6 +128,9 @@ def _tell_wiki(wiki: dict[str, Any]) -> None:
         click.echo(f"             {safe(one['id'])}: {safe(one['problem'])}")
     if wiki["problems"]:
         click.echo("             look with: mfw vault sync")
+    if wiki["unpushed"]:
+        click.echo(f"             {_many(len(wiki['unpushed']), 'branch', 'branches')} not at the "
+                   "remote yet; try with: mfw vault sync")  # fmt: skip
 
 
 def _many(count: int, one: str, many: str = "") -> str:

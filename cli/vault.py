@@ -40,11 +40,16 @@ for one in (*vault_reading.commands, *vault_writing.commands):
 def sync(as_json: bool) -> None:
     """Take in what was edited by hand in the folder, and show there what it lacks.
 
-    The server does so every few seconds; only notes that were taken away in bulk wait for this
-    command, which shows them again. Exits with 1 while something is left to be mended.
+    Then the remote (WIKI_REMOTE) is brought to the same. The server does so every few seconds;
+    only notes that were taken away in bulk wait for this command, which shows them again. Exits
+    with 1 while something is left to be mended.
     """
     with opened() as notes:
         report = _settled(notes.vault)
+        if notes.remote is not None:
+            notes.vault.ready()
+            if notes.remote.sync():
+                report.taken += notes.vault.sweep().taken
     if as_json:
         print_json(
             {

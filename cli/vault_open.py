@@ -15,6 +15,7 @@ from cli.errors import NOT_FOUND, Failed
 if TYPE_CHECKING:
     from memory.clock import Clock
     from wiki.paths import Access, Bare, Place
+    from wiki.remote import Remote
     from wiki.vault import Found, Saved, Vault
 
 
@@ -38,6 +39,7 @@ class OpenNotes:
     access: Access
     bare: Bare
     clock: Clock
+    remote: Remote | None
 
     def read(self, path: str) -> Found:
         """A note.
@@ -88,7 +90,7 @@ def opened(person: str | None = None, *paths: str, bare: Bare | None = None) -> 
     """
     from bot import logs
     from bot.clock import clock_from
-    from bot.mercury import vault_of
+    from bot.mercury import remote_of, vault_of
     from bot.settings import load
     from wiki.errors import Exists, NotThere
     from wiki.paths import CURATED, MINE, PEOPLE, Access, place
@@ -102,7 +104,8 @@ def opened(person: str | None = None, *paths: str, bare: Bare | None = None) -> 
     settings = load()
     logs.configure(settings, quiet=True)  # what goes wrong is told as the command's own sentence
     clock = clock_from(settings)
-    notes = OpenNotes(vault_of(settings, clock), access, bare, clock)
+    vault = vault_of(settings, clock)
+    notes = OpenNotes(vault, access, bare, clock, remote_of(settings, vault, clock))
     try:
         yield notes
     except NotThere as error:
@@ -110,7 +113,7 @@ def opened(person: str | None = None, *paths: str, bare: Bare | None = None) -> 
     except Exists as error:
         raise _taken(notes, error.path, paths) from error
     finally:
-        notes.vault.close()
+        vault.close()
 
 
 def _missing(notes: OpenNotes, what: str, paths: Sequence[str]) -> Failed:

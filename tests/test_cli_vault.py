@@ -684,6 +684,7 @@ def test_status_counts_notes_areas_and_conflicts(wiki: Path) -> None:
     write("b.md", "two", *ALICE)
     assert listed("status")["wiki"] == {
         "path": str(wiki), "state": "ok", "notes": 1, "people": 1, "conflicts": 0, "problems": [],
+        "unpushed": [],
     }  # fmt: skip
     assert re.search(r"^wiki +1 note in curated/, areas of 1 person, ", mfw("status").stdout, re.M)
     write("a.conflict-0123abcd.md", "three")

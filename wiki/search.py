@@ -171,6 +171,17 @@ class Index:
         )
         return int(str(row[0]))
 
+    def problems(self, areas: Sequence[Area]) -> dict[str, str]:
+        """The notes of these areas whose front matter or length is wrong, by path."""
+        self.refresh(areas)
+        marks = ", ".join("?" for _ in areas)
+        rows = self._rows(
+            f"SELECT path, problem FROM notes WHERE problem <> '' AND branch IN ({marks})"
+            " ORDER BY path",
+            *(area.branch for area in areas),
+        )  # fmt: skip
+        return {str(path): str(problem) for path, problem in rows}
+
     def linking(self, areas: Sequence[Area], path: str) -> list[tuple[Area, str, str]]:
         """The notes of these areas whose links could name a path: area, path, the link's target."""
         self.refresh(areas)

@@ -222,7 +222,7 @@ class Vault:
         at = self._readable(access, path, bare)
         if not self.is_there():
             return []
-        areas = access.readable()
+        areas = list(dict.fromkeys([*access.readable(), at.area]))
         named = [self._named(one) for one in self.index.named(areas, at.path)]
         linking = [
             self._shown(access, path)
@@ -310,8 +310,8 @@ class Vault:
             Stale: another version is there than `base`.
             WikiDown: nothing was written.
         """
-        self.ready()
         at = self._writable(access, path, bare)
+        self.ready()
         self._take(at)
         wrote: list[str] = []
 
@@ -347,8 +347,9 @@ class Vault:
         Raises:
             NotThere, NotAPath, NotAllowed, Stale, WikiDown: as `write`.
         """
-        self.ready()
         at = self._writable(access, path, bare)
+        if not self.is_there():
+            raise NotThere(path)
         self._take(at)
 
         def decide(head: str | None) -> tuple[list[Change], str]:
@@ -369,8 +370,9 @@ class Vault:
         Raises:
             NotThere, NotAPath, NotAllowed, Exists, WikiDown: as `write`.
         """
-        self.ready()
         source, target = self._writable(access, path, bare), self._writable(access, to, bare)
+        if not self.is_there():
+            raise NotThere(path)
         if source == target:
             raise Exists(paths.shown(access, target))
         self._take(source)
@@ -454,10 +456,11 @@ class Vault:
         Raises:
             NotThere, NotAPath: as `read`; and `to` has to be in `curated/`.
         """
-        self.ready()
         source = paths.place(access, path)
         if source.is_common:
             raise NotAPath("the note is in the common area already")
+        if not self.is_there():
+            raise NotThere(path)
         self._take(source)
         id_ = self.repository.path_id(self.repository.head(source.area.branch), source.path)
         if id_ is None:
@@ -474,7 +477,6 @@ class Vault:
         Raises:
             Stale: another version is there; also for a text that is there already.
         """
-        self.ready()
         offered = self._offered(access, to, text, "", "")
         if (base or "") != offered.base:
             raise Stale(self._text(offered.base) if offered.base else None, offered.base)
@@ -489,6 +491,7 @@ class Vault:
         if not target.is_common:
             raise NotAPath("the common area is curated/")
         self._must_be_real(target)
+        self.ready()
         self._take(target)
         head = self.repository.head(target.area.branch)
         base = self.repository.path_id(head, target.path)
@@ -562,6 +565,10 @@ class Vault:
         report = self.folder.sweep(show_missing)
         self.index.refresh(self.folder.areas()[0])
         return report
+
+    def problems(self) -> dict[str, str]:
+        """The notes that cannot be read as they were meant, and why."""
+        return self.index.problems(self.folder.areas()[0]) if self.is_there() else {}
 
     def conflicts(self) -> list[str]:
         """Every other version of a note that waits for a person to choose."""
