@@ -20,6 +20,7 @@ from pathlib import Path
 from tests import chaos
 from tests import chaos_events as events
 from tests import chaos_processes as processes
+from tests import chaos_wiki as wiki
 from tests.chaos import Trial
 from tests.postgres import Postgres
 
@@ -39,6 +40,9 @@ TRIALS: dict[str, Run] = {
     ],
     "burst": lambda folder, seed, quick: [events.burst(folder, 10 if quick else 200)],
     "processes": lambda folder, seed, quick: _processes(folder, seed, quick),
+    "wiki": lambda folder, seed, quick: [
+        wiki.trial(folder, 50 if quick else 500, 20 if quick else 500, seed)
+    ],
     "history": lambda folder, seed, quick: [chaos.histories(20 if quick else 500, seed)],
 }
 

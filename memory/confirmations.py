@@ -70,7 +70,12 @@ class Confirmations:
         self, person: str, key: str, conversation: str, turn: str, action: str,
         content: dict[str, Any],
     ) -> Confirmation:  # fmt: skip
-        """Stores an action that waits for its person's word."""
+        """Stores an action that waits for its person's word.
+
+        Args:
+            key: where a typed code settles it.
+            conversation, turn: what it was asked for in; '' for neither.
+        """
         now = self._clock.now()
         staged = Confirmation(
             self._ids("cf_"), person, key, conversation, turn, action, content, "waiting",
@@ -182,7 +187,7 @@ class Confirmations:
     def settle(
         self, confirmation: Confirmation, state: ConfirmationState, outcome: str, text: str
     ) -> None:
-        """Writes down how it ended, with an entry of its own in the conversation, once.
+        """Writes down how it ended, once, with an entry of its own in its conversation, if any.
 
         Args:
             state: `done`, `failed` or `cancelled`.
@@ -197,7 +202,7 @@ class Confirmations:
                 " AND state IN ('running', 'cancelled') AND outcome = ''",
                 state, outcome, now, confirmation.id,
             )  # fmt: skip
-            if changed:
+            if changed and confirmation.conversation:
                 self._enter(tx, confirmation, text, now)
 
         self._database.write(run)

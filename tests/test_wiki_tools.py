@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from bot.tools import Context
 from bot.wiki_tools import wiki_tools
 from memory.errors import Fenced
 from tests.clock import HandClock
+from tests.fakes import model_server as fake
+from tests.hostile import Rig
 from tests.models import Echo, Scripted, calls
 from tests.served import until
 from tests.web import Web
@@ -271,3 +275,23 @@ def test_notes_reach_the_remote_by_themselves(
     assert len(remote.unpushed()) == 1
     until(lambda: not remote.unpushed(), 30, "the push")
     assert "people/http-alice" in git(tmp_path / "remote.git", "branch", "--list")
+
+
+@pytest.mark.parametrize("form", ["addon", "classic"])
+def test_in_a_space_a_note_and_its_receipt_are_the_askers_alone(tmp_path: Path, form: str) -> None:
+    with ExitStack() as stack:
+        rig = Rig(tmp_path, form, stack).start()
+        given = {"path": "plans/mine.md", "text": "# Mine\n\nCANARY"}
+        rig.model.script = [fake.call("wiki_write", json.dumps(given)), fake.text("I noted it.")]
+        rig.tell("note it for me", "TEAM")
+        shown = {message.text: message.private_to for message in rig.chat.shown}
+        (receipt,) = [text for text in shown if text.startswith("Saved:")]
+        assert shown == {"I noted it.": None, receipt: "users/1001"}
+        assert "mine/plans/mine.md" in receipt
+        rig.model.script = fake.echo
+        rig.tell("what did you do?", "TEAM", **{"from": "bob"})
+        last = json.dumps(rig.model.requests[-1])
+        assert "wiki_write" in last
+        assert "plans" not in last
+        assert "CANARY" not in last
+        assert rig.chat.violations == []

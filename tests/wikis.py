@@ -64,11 +64,16 @@ def git(folder: Path, *args: str, check: bool = True) -> str:
 
 def is_sound(vault: Vault) -> bool:
     """Whether the real git finds nothing wrong."""
+    return not unsound(vault)
+
+
+def unsound(vault: Vault) -> str:
+    """What the real git finds wrong; '' for nothing."""
     done = subprocess.run(
         ["git", "fsck", "--strict", "--no-dangling"], cwd=vault.root, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    return done.returncode == 0 and not done.stdout and not done.stderr
+    return f"{done.returncode or ''}{done.stdout}{done.stderr}"
 
 
 def shows_heads(vault: Vault) -> bool:

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import re
+import secrets
 import shutil
 import stat
 import threading
@@ -33,7 +34,6 @@ from dulwich.errors import (
 )
 from dulwich.file import FileLocked
 from dulwich.graph import find_merge_base
-from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ZERO_SHA, Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
@@ -53,6 +53,8 @@ REF_STALE_S = 5.0
 RACES = 20
 """How often a write begins anew because a branch has moved meanwhile."""
 MOVED = "it moves all the time"
+COMPRESSION = 1
+"""Of zlib: most of what is written is small, or ids that cannot be compressed."""
 TREES = 4_096
 FLAT = 8
 """Whole areas whose paths are remembered."""
@@ -117,6 +119,8 @@ class Repository:
         self._held = threading.local()
         self._opening = threading.RLock()
         self._opened: Repo | None = None
+        self._unsynced: set[Path] = set()
+        """Folders in the store with names that are not on the disk yet."""
         self._tree = lru_cache(maxsize=TREES)(self._read_tree)
         self._flat = lru_cache(maxsize=FLAT)(self._read_flat)
 
@@ -169,10 +173,6 @@ class Repository:
             if not self.exists():
                 raise WikiDown("the wiki's repository is not there")
             self._opened = Repo(str(self.path))
-            store = self._opened.object_store
-            if isinstance(store, DiskObjectStore):
-                store.fsync_object_files = True
-                store.loose_compression_level = 1
         return self._opened
 
     @contextmanager
@@ -456,12 +456,12 @@ class Repository:
             parent = head
             if parent is None:
                 tree, root = _root()
-                self._add(repo, tree)
-                self._add(repo, root)
+                self._add(tree)
+                self._add(root)
                 parent = root.id.decode()
             for blob in blobs.values():
                 if blob is not None:
-                    self._add(repo, blob)
+                    self._add(blob)
             tree_id = self._changed_tree(
                 repo, _commit(repo, parent).tree.decode(),
                 {
@@ -477,8 +477,8 @@ class Repository:
             made.author_timezone = made.commit_timezone = 0
             made.encoding = b"UTF-8"
             made.message = message.encode()
-            self._add(repo, made)
-            self._sync(made.id)
+            self._add(made)
+            self._sync()
         if check is not None:
             check()
         new = made.id.decode()
@@ -501,8 +501,8 @@ class Repository:
             made.author_time = made.commit_time = 0
             made.author_timezone = made.commit_timezone = 0
             made.message = b"What the folder shows\n"
-            self._add(repo, made)
-            self._sync(made.id)
+            self._add(made)
+            self._sync()
         return made.id.decode()
 
     def fetch(self, client: Any, path: str, wanted: Callable[[str], bool]) -> dict[str, str]:
@@ -559,8 +559,9 @@ class Repository:
     def add_blob(self, data: bytes) -> str:
         """Keeps bytes under no path yet; returns their id."""
         blob = Blob.from_string(data)
-        with self.holding(), self._using() as repo:
-            self._add(repo, blob)
+        with self.holding(), self._using():
+            self._add(blob)
+            self._sync()
         return blob.id.decode()
 
     def move(self, name: str, old: str | None, new: str) -> bool:
@@ -596,22 +597,41 @@ class Repository:
                 _sync_folder(Path(os.path.dirname(self.path / name)))
             return moved
 
-    def _add(self, repo: Repo, made: ShaFile) -> None:
-        """Puts an object on the disk; what a killed writer left of it is taken away first."""
-        loose = self.path / "objects" / made.id[:2].decode() / made.id[2:].decode()
-        with suppress(FileNotFoundError):
-            if loose.stat().st_size == 0:
-                log.warning("an empty object of the wiki was written again")
-                loose.unlink()
-        try:
-            repo.object_store.add_object(made)
-        except FileLocked as locked:
-            os.unlink(locked.lockfilename)  # whoever made it held the lock that we hold now
-            repo.object_store.add_object(made)
+    def _add(self, made: ShaFile) -> None:
+        """Puts a loose object on the disk under git's own rules, so that `git fsck` is content.
 
-    def _sync(self, last: bytes) -> None:
+        Not by dulwich, whose lock files beside objects are damage to git when a writer is killed;
+        a file `tmp_obj_…` is nothing to it. What a killed writer left is taken away first.
+        """
+        loose = self.path / "objects" / made.id[:2].decode() / made.id[2:].decode()
+        if not loose.parent.is_dir():
+            loose.parent.mkdir(exist_ok=True)
+            self._unsynced.add(self.path / "objects")
+        loose.with_name(f"{loose.name}.lock").unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if loose.stat().st_size:
+                os.utime(loose)  # young again, for whoever prunes by age
+                return
+            log.warning("an empty object of the wiki was written again")
+        draft = loose.with_name(f"tmp_obj_{secrets.token_hex(6)}")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(made.as_legacy_object(COMPRESSION))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, loose)
+            self._unsynced.add(loose.parent)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+
+    def _sync(self) -> None:
         """Puts the names of new objects on the disk."""
-        _sync_folder(self.path / "objects" / last[:2].decode())
+        for folder in self._unsynced:
+            _sync_folder(folder)
+        self._unsynced.clear()
 
     def _changed_tree(
         self, repo: Repo, tree: str | None, blobs: Mapping[tuple[str, ...], str | None]
@@ -638,7 +658,7 @@ class Repository:
         new = Tree()
         for name, (mode, id_) in entries.items():
             new.add(name.encode("utf-8", "surrogateescape"), mode, ObjectID(id_.encode()))
-        self._add(repo, new)
+        self._add(new)
         return new.id.decode()
 
 
@@ -707,6 +727,6 @@ def _told(what: str) -> Iterator[None]:
         raise
     except OSError as error:
         why = "no space is left" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        raise WikiDown(f"the wiki's repository {what}: {why}") from error
+        raise WikiDown(f"the wiki's repository cannot be used: {why}") from error
     except _BROKEN as error:
         raise WikiDown(f"the wiki's repository {what}: {type(error).__name__} {error}") from error

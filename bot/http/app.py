@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Flask, request
 
 from bot import logs
-from bot.http import problems, routes, turns
+from bot.http import problems, routes, turns, wiki
 from bot.http.auth import authenticator
 from bot.http.gate import Gate
 from bot.mercury import Mercury
@@ -36,6 +36,7 @@ def flask_app(mercury: Mercury, local_key: str = "") -> Flask:
 
     app.register_blueprint(turns.blueprint(mercury, authenticate, gate))
     app.register_blueprint(routes.blueprint(mercury, authenticate))
+    app.register_blueprint(wiki.blueprint(mercury, authenticate))
     app.register_blueprint(confirm.blueprint(mercury))
     if mercury.settings.google_chat_format:
         from bot.chat.door import chat_blueprint

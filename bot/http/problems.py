@@ -120,6 +120,11 @@ def register(app: Flask) -> None:
         return _answer(problem_of(error))
 
 
+def not_found() -> Problem:
+    """Foreign and missing are the same answer."""
+    return Problem(404, "not_found", "there is no such thing here")
+
+
 def problem_of(error: Exception) -> Problem:
     """What the caller is told of an error that no route expects, which is logged here."""
     if isinstance(error, StoreDown):

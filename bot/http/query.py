@@ -39,6 +39,14 @@ def order() -> Order:
     return "best" if text == "best" else "newest"
 
 
+def sought() -> str:
+    """The `q` of a search."""
+    text = request.args.get("q", "")
+    if not text.strip() or len(text) > 1_000:
+        raise Problem(422, "invalid_field", "q holds 1 to 1,000 characters", "/q")
+    return text
+
+
 def bad_cursor(error: ValueError, name: str = "cursor") -> Problem:
     """A cursor that the list did not give out."""
     return Problem(422, "invalid_field", str(error), f"/{name}")

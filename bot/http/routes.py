@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any, Literal
 
@@ -10,11 +9,12 @@ from flask import Blueprint, Response, request
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.http import views
+from bot.http.answers import answer
 from bot.http.auth import Authenticate
 from bot.http.body import parse, read_bytes, read_json
-from bot.http.problems import Problem
-from bot.http.query import allow, bad_cursor, limit, order
-from bot.http.turns import RETRY_AFTER, not_found
+from bot.http.problems import Problem, not_found
+from bot.http.query import allow, bad_cursor, limit, order, sought
+from bot.http.turns import RETRY_AFTER
 from bot.mercury import Mercury
 from bot.settling import Expired
 from memory.errors import Conflict, NotFound
@@ -142,9 +142,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     def search() -> Response:
         scope = authenticate(request)
         allow("q", "limit", "cursor", "order")
-        query = request.args.get("q", "")
-        if not query.strip() or len(query) > 1_000:
-            raise Problem(422, "invalid_field", "q holds 1 to 1,000 characters", "/q")
+        query = sought()
         try:
             page = archive.search(scope, query, limit(), order(), cursor=request.args.get("cursor"))
         except ValueError as error:
@@ -156,8 +154,3 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         return answer({"items": items, "next": page.next})
 
     return routes
-
-
-def answer(value: dict[str, Any]) -> Response:
-    """A JSON answer."""
-    return Response(json.dumps(value, ensure_ascii=False), content_type="application/json")

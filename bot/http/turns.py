@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot import words
 from bot.confirm import TypedCode, typed_code
 from bot.http import views
+from bot.http.answers import answer
 from bot.http.auth import Authenticate
 from bot.http.body import parse, read_json
 from bot.http.gate import Gate
-from bot.http.problems import Problem, problem_of
+from bot.http.problems import Problem, not_found, problem_of
 from bot.http.query import allow
 from bot.mercury import Mercury
 from bot.scope import Scope
@@ -100,7 +101,7 @@ class _Turns:
         event = self._event(scope, given)
         if typed := typed_code(text):
             told = self._once(event, lambda: self._typed_code(scope, body.conversation, typed))
-            return _streamed([sse("0.1", "answer", told)]) if streaming else _answer(told)
+            return _streamed([sse("0.1", "answer", told)]) if streaming else answer(told)
         incoming = Incoming(
             event=event, channel=scope.kind,  # type: ignore[arg-type]
             person=scope.person, owner=scope.owner, kind=scope.kind, space=None,
@@ -115,7 +116,7 @@ class _Turns:
 
     def get(self, scope: Scope, turn_id: str) -> Response:
         turn = self._own(scope, turn_id)
-        return _answer(self._state(scope, turn))
+        return answer(self._state(scope, turn))
 
     def events(self, scope: Scope, turn_id: str, last: str | None) -> Response:
         after = None
@@ -135,7 +136,7 @@ class _Turns:
             raise not_found() from None
         except Conflict as conflict:
             raise Problem(409, "already_ended", f"the turn is {conflict.state}") from None
-        return _answer({"turn": turn.id, "state": "cancelled"}, 202)
+        return answer({"turn": turn.id, "state": "cancelled"}, 202)
 
     # -- accepting --------------------------------------------------------------------------
 
@@ -204,8 +205,8 @@ class _Turns:
 
     def _json(self, scope: Scope, accepted: Accepted) -> Response:
         if self._wait(accepted, self._mercury.settings.turn_timeout_s):
-            return _answer(self._result(scope, accepted))
-        return _answer(
+            return answer(self._result(scope, accepted))
+        return answer(
             {"turn": accepted.turn, "conversation": accepted.conversation,
              "state": self._own(scope, accepted.turn).state},
             202, {"Location": f"/api/turns/{accepted.turn}"},
@@ -379,21 +380,8 @@ def read_only() -> Problem:
     return Problem(409, "read_only_here", "this conversation is read only here")
 
 
-def not_found() -> Problem:
-    """Foreign and missing are the same answer."""
-    return Problem(404, "not_found", "there is no such thing here")
-
-
 def _streamed(events: Iterable[bytes]) -> Response:
     response = Response(events, content_type="text/event-stream; charset=utf-8")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response
-
-
-def _answer(
-    value: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
-) -> Response:
-    return Response(
-        json.dumps(value, ensure_ascii=False), status, headers, content_type="application/json"
-    )

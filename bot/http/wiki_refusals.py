@@ -1,0 +1,75 @@
+"""Paths and errors of the wiki, as HTTP has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flask import request
+
+from bot.http.preconditions import stale
+from bot.http.problems import RETRY_S, Problem, not_found
+from bot.notes import told
+from memory.errors import StoreDown
+from wiki import paths
+from wiki.errors import Exists, NotAPath, NotThere, Stale, TooLong
+from wiki.paths import Access, Place
+
+PATH_CHARS = 1_000
+"""No path is longer, however its letters are composed; what is longer is not even looked at."""
+
+
+@contextmanager
+def refused(pointer: str = "/path", text: str | None = None) -> Iterator[None]:
+    """Turns the wiki's refusals into problems.
+
+    Args:
+        pointer: the field or parameter that holds the path.
+        text: the field that holds the note's text.
+
+    Raises:
+        Problem: 404, 409, 412, 422 or 503.
+    """
+    try:
+        with told():
+            yield
+    except NotThere:
+        raise not_found() from None
+    except NotAPath as error:
+        raise Problem(422, "invalid_path", str(error), pointer) from None
+    except TooLong as error:
+        raise Problem(422, "too_long", str(error), text) from None
+    except Exists as error:
+        raise Problem(
+            409, "exists", "there is a note or a folder whose name differs in its case only",
+            pointer, path=error.path,
+        ) from None  # fmt: skip
+    except Stale as error:
+        raise stale(error.text, error.base) from None
+    except StoreDown:
+        headers = {"Retry-After": RETRY_S}
+        raise Problem(503, "wiki_down", "the wiki cannot be used now", headers=headers) from None
+
+
+def place_of(access: Access, path: str, pointer: str = "/path") -> Place:
+    """The place of a path in a request.
+
+    Raises:
+        Problem: 422, no note can have it; 404, it is in nobody's area that this access knows.
+    """
+    if len(path) > PATH_CHARS:
+        raise Problem(422, "invalid_path", "the path is too long", pointer)
+    with refused(pointer):
+        return paths.place(access, path)
+
+
+def must_be_utf8() -> None:
+    """Refuses an address whose bytes are no text, which would else stand for another one.
+
+    Raises:
+        Problem: 422.
+    """
+    try:
+        request.environ["PATH_INFO"].encode("latin-1").decode()
+    except UnicodeError:
+        raise Problem(422, "invalid_path", "the path is not UTF-8", "/path") from None
