@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, Measure, Sizes, as_json, table
 
-NAMES = ("start", "turn", "many", "text", "chat", "shared", "memory", "search")
+NAMES = ("start", "turn", "many", "text", "chat", "shared", "memory", "search", "wiki")
 
 
 def main() -> int:

@@ -14,14 +14,14 @@ from benchmarks.figures import Figure, Sizes, bounded
 from benchmarks.load import ROOT
 from benchmarks.server import Server
 
-MFW = Path(sys.executable).with_name("mfw")
+PROGRAM = Path(sys.executable).with_name("mfw")
 
 
-class _Mfw(Server):
+class Mfw(Server):
     """`mfw serve` as an operator starts it."""
 
     def command(self) -> list[str]:
-        return [str(MFW), "serve"]
+        return [str(PROGRAM), "serve"]
 
 
 def measure(sizes: Sizes) -> Iterator[Figure]:
@@ -30,7 +30,7 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
     yield bounded("mfw --help", statistics.median(helps) * 1e3, 100, "ms")
     starts = []
     for n in range(sizes.of(5, 3)):
-        with _Mfw(sizes.new_folder(f"start-{n}")) as server:
+        with Mfw(sizes.new_folder(f"start-{n}")) as server:
             starts.append(server.ready_after_s)
     yield bounded("mfw serve until ready", statistics.median(starts), 1.5, "s")
 
@@ -38,5 +38,5 @@ def measure(sizes: Sizes) -> Iterator[Figure]:
 def _help_s() -> float:
     env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     begun = time.perf_counter()
-    subprocess.run([str(MFW), "--help"], check=True, capture_output=True, env=env, cwd=ROOT)
+    subprocess.run([str(PROGRAM), "--help"], check=True, capture_output=True, env=env, cwd=ROOT)
     return time.perf_counter() - begun

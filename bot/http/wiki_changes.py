@@ -6,6 +6,8 @@ staged, and done when the person confirms what they were shown.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flask import Response
 
 from bot.http import views
@@ -41,7 +43,7 @@ class WikiChanges:
     def put(self, scope: Scope, path: str, text: str) -> Response:
         """Writes a note: 201 a new one, 200 a changed one or one that says so already, 202."""
         at = place_of(access_of(scope), path)
-        return self._write(scope, at, mended(text), 201)
+        return self._write(scope, at, mended(text), 201, "/text")
 
     def delete(self, scope: Scope, path: str) -> Response:
         """Takes a note away: 204, or 202."""
@@ -70,7 +72,7 @@ class WikiChanges:
             text = self._vault.version(access, paths.shown(access, at), commit)
         if text is None:
             raise not_found()
-        return self._write(scope, at, text, 200)
+        return self._write(scope, at, text, 200, "/commit")
 
     def promote(self, scope: Scope, path: str, to: str) -> Response:
         """Asks for moving a note of the person's to the common area: 202."""
@@ -85,7 +87,8 @@ class WikiChanges:
 
     # -- below --------------------------------------------------------------------------------
 
-    def _write(self, scope: Scope, at: Place, text: str, created: int) -> Response:
+    def _write(self, scope: Scope, at: Place, text: str, created: int, field: str) -> Response:
+        """Writes a text that came in a field, or stages it; `created` is a new note's status."""
         access = access_of(scope)
         path, now = paths.shown(access, at), self._now(access, at)
         must_not_be_known(now)
@@ -94,21 +97,17 @@ class WikiChanges:
         must_be_current(now)
         base = None if now is None else now.base
         if at.is_common:
-            with refused(text="/text"):
+            with refused(text=field):
                 staged = self._notes.change(scope, path, text, base)
             return self._asked(scope, staged)
-        with refused(text="/text"):
+        with refused(text=field):
             done = self._vault.write(access, path, text, base, By(scope.person))
         return saved(done, created if now is None else 200)
 
     def _now(self, access: Access, at: Place) -> Found | None:
-        try:
-            with refused():
-                return self._vault.read(access, paths.shown(access, at))
-        except Problem as problem:
-            if isinstance(problem.__context__, NotThere):
-                return None
-            raise
+        with refused(), suppress(NotThere):
+            return self._vault.read(access, paths.shown(access, at))
+        return None
 
     def _asked(self, scope: Scope, staged: Staged) -> Response:
         """Stages a change, and shows its person what they are asked to confirm."""
