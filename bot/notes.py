@@ -196,7 +196,7 @@ def content_of(offer: Offer) -> dict[str, Any]:
     content: dict[str, Any] = {"to": offer.to, "blob": offer.blob, "base": offer.base}
     if offer.path:
         content |= {"path": offer.path, "source": offer.source}
-    if offer.diff:
+    if offer.base:
         return {**content, "diff": offer.diff, "body": offer.data}
     return {**content, "text": offer.text}
 

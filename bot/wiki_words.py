@@ -26,6 +26,10 @@ class WikiWords:
         """Whether a text holds every exact quote of the query."""
         return all(terms.holds_quote(text, quote) for quote in terms.parse_query(query).quotes)
 
+    def has_quotes(self, query: str) -> bool:
+        """Whether a query has exact quotes."""
+        return bool(terms.parse_query(query).quotes)
+
     def wanted(self, query: str) -> frozenset[str]:
         """The single words that a query is made of."""
         parsed = terms.parse_query(query)

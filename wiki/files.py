@@ -18,9 +18,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from wiki.disk import sync_folder, write_new
+
 ASIDE = re.compile(r"\.(?P<name>.+)\.(?P<base>[0-9a-f]{40}|new)\.aside")
 LARGEST = 1_000_000
 """Bytes of a file that is looked at; a note has at most 20,000 characters."""
+
 _EXCHANGE, _AT_FDCWD = 2, -100
 
 
@@ -137,7 +140,7 @@ class Files:
         aside = target.with_name(f".{target.name}.{expected or 'new'}.aside")
         if data is not None:
             try:
-                _write_new(aside, data)
+                write_new(aside, data)
             except FileExistsError:
                 return False
         if expected is None:
@@ -146,7 +149,7 @@ class Files:
             done = self._taken_away(target, aside, expected)
         else:
             done = self._exchanged(target, aside, expected)
-        _sync(target.parent)
+        sync_folder(target.parent)
         if data is not None and done:
             self._known.pop(path, None)
         return done
@@ -213,19 +216,6 @@ def _placed(new: Path, target: Path) -> bool:
     return True
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):
-            path.unlink()
-        raise
-
-
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -247,11 +237,3 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from wiki import paths
 from wiki.errors import WikiDown, WikiFault
@@ -52,7 +53,7 @@ class _Look:
 
     head: str | None
     shown: str | None
-    at_head: dict[str, str]
+    at_head: Mapping[str, str]
     were_shown: dict[str, str]
     files: dict[str, Seen]
     asides: list[str]
@@ -73,6 +74,7 @@ class Folder:
         self._repository = repository
         self._clock = clock
         self._sweeping = threading.Lock()
+        self._notes = lru_cache(maxsize=8)(self._list_notes)
 
     # -- a whole area -----------------------------------------------------------------------
 
@@ -151,15 +153,18 @@ class Folder:
     def _look(self, area: Area) -> _Look:
         head = self._repository.head(area.branch)
         shown = self._repository.ref(self._shown_ref(area))
+        at_head = self._notes(area, head)
         scanned = self.files.scan(area.folder)
         files, asides = scanned or ({}, [])
-        return _Look(
-            head, shown, self._notes(area, head), self._notes(area, shown),
-            {path: seen for path, seen in files.items() if paths.is_note(area, path)},
-            asides, scanned is not None,
-        )  # fmt: skip
+        files = {
+            path: seen
+            for path, seen in files.items()
+            if path in at_head or paths.is_note(area, path)
+        }
+        were_shown = dict(self._notes(area, shown))
+        return _Look(head, shown, at_head, were_shown, files, asides, scanned is not None)
 
-    def _notes(self, area: Area, commit: str | None) -> dict[str, str]:
+    def _list_notes(self, area: Area, commit: str | None) -> Mapping[str, str]:
         found = self._repository.paths(commit, area.folder)
         return {path: id_ for path, id_ in found.items() if paths.is_note(area, path)}
 

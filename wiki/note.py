@@ -184,7 +184,9 @@ def with_links(text: str, renamed: Callable[[str], str | None]) -> str:
 
 def key_of(target: str) -> str:
     """A link's target, or a path, in the form in which they are compared."""
-    plain = unicodedata.normalize("NFC", target).casefold().strip().strip("/")
+    if not target.isascii():
+        target = unicodedata.normalize("NFC", target)
+    plain = target.casefold().strip().strip("/")
     return plain.removesuffix(".md")
 
 

@@ -142,10 +142,10 @@ def place(access: Access, path: str, bare: Bare = "mine") -> Place:
     first, slash, rest = unicodedata.normalize("NFC", path).partition("/")
     if not slash or first not in (CURATED, MINE, PEOPLE):
         first, rest = bare, unicodedata.normalize("NFC", path)
+    if first == PEOPLE and not access.is_operator:
+        raise NotThere(path)
     below = checked(rest if first != PEOPLE else rest.partition("/")[2])
     if first == PEOPLE:
-        if not access.is_operator:
-            raise NotThere(path)
         area: Area | None = area_named(rest.partition("/")[0])
     else:
         area = COMMON if first == CURATED else access.own

@@ -24,6 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote, unquote
 
 import portalocker
 from dulwich.errors import (
@@ -39,6 +40,7 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
+from wiki.disk import sync_folder, write_new
 from wiki.errors import NotThere, WikiDown
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,8 @@ log = logging.getLogger(__name__)
 MAIN = "main"
 LOCK_S = 20.0
 """How long a write waits for the others before it."""
+DRAFT = "mercury-moves-"
+"""How a ref's next value is called before it has its name; the ref's own name follows."""
 REF_WAIT_S = 2.0
 """How long a ref's lock of somebody else is waited for: a push may hold it."""
 REF_STALE_S = 5.0
@@ -55,7 +59,10 @@ RACES = 20
 MOVED = "it moves all the time"
 COMPRESSION = 1
 """Of zlib: most of what is written is small, or ids that cannot be compressed."""
+LATEST = 253_402_300_799
+"""Of the times that a pushed commit may claim: the end of the year 9999."""
 TREES = 4_096
+VERSIONS = 4_096
 FLAT = 8
 """Whole areas whose paths are remembered."""
 _NOTHING: tuple[int, str] = (0, "")
@@ -91,6 +98,8 @@ class Version:
     at: int
     author: str
     message: str
+    tree: str = ""
+    parents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,7 @@ class Repository:
         self._unsynced: set[Path] = set()
         """Folders in the store with names that are not on the disk yet."""
         self._tree = lru_cache(maxsize=TREES)(self._read_tree)
+        self._version = lru_cache(maxsize=VERSIONS)(self._read_version)
         self._flat = lru_cache(maxsize=FLAT)(self._read_flat)
 
     # -- opening ------------------------------------------------------------------------------
@@ -154,7 +164,7 @@ class Repository:
                         repo.object_store.add_object(one)
                     repo.refs.set_if_equals(_ref(MAIN), ZERO_SHA, root[1].id)
                 os.replace(draft, self.path)
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
 
     @property
     def root(self) -> str:
@@ -230,10 +240,10 @@ class Repository:
 
     def ref(self, name: str) -> str | None:
         """What a ref names; one that was torn by a crash is mended first."""
-        with self._using() as repo:
-            found = repo.refs.read_loose_ref(Ref(name.encode()))
-            if found is None:
-                found = repo.refs.get_packed_refs().get(Ref(name.encode()))
+        if not self.exists():
+            raise WikiDown("the wiki's repository is not there")
+        with _told("is damaged"):
+            found = self._read_ref(name)
         if found is None:
             return None
         if _ID.fullmatch(found):
@@ -359,13 +369,11 @@ class Repository:
 
     def version(self, commit: str) -> Version:
         """One commit."""
-        with self._using() as repo:
-            return _version(_commit(repo, commit))
+        return self._version(commit)
 
     def parents(self, commit: str) -> list[str]:
         """The commits that a commit rests on."""
-        with self._using() as repo:
-            return [id_.decode() for id_ in _commit(repo, commit).parents]
+        return list(self._version(commit).parents)
 
     def lineage(self, commit: str | None) -> Iterator[str]:
         """A commit and its first parents, the newest first."""
@@ -375,17 +383,16 @@ class Repository:
 
     def has_ancestor(self, commit: str, ancestor: str) -> bool:
         """Whether a commit rests on another, or is it."""
-        with self._using() as repo:
-            seen: set[bytes] = set()
-            left: list[bytes] = [commit.encode()]
-            while left:
-                id_ = left.pop()
-                if id_ == ancestor.encode():
-                    return True
-                if id_ not in seen:
-                    seen.add(id_)
-                    left += _commit(repo, id_.decode()).parents
-            return False
+        seen: set[str] = set()
+        left = [commit]
+        while left:
+            id_ = left.pop()
+            if id_ == ancestor:
+                return True
+            if id_ not in seen:
+                seen.add(id_)
+                left += self._version(id_).parents
+        return False
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The newest commit that both rest on; None where there is none."""
@@ -395,8 +402,19 @@ class Repository:
             return found[0].decode() if found else None
 
     def _tree_of(self, commit: str) -> str:
+        return self._version(commit).tree
+
+    def _read_version(self, id_: str) -> Version:
         with self._using() as repo:
-            return str(_commit(repo, commit).tree.decode())
+            found = repo.object_store[ObjectID(id_.encode())]
+            if not isinstance(found, Commit):
+                raise WikiDown("the wiki's repository is damaged: a branch names no commit")
+            return Version(
+                id_, int(found.commit_time),
+                found.author.decode("utf-8", "replace").partition(" <")[0],
+                found.message.decode("utf-8", "replace"), found.tree.decode(),
+                tuple(parent.decode() for parent in found.parents),
+            )  # fmt: skip
 
     def _read_tree(self, id_: str) -> Mapping[str, tuple[int, str]]:
         with self._using() as repo:
@@ -463,7 +481,7 @@ class Repository:
                 if blob is not None:
                     self._add(blob)
             tree_id = self._changed_tree(
-                repo, _commit(repo, parent).tree.decode(),
+                repo, self._tree_of(parent),
                 {
                     tuple(path.split("/")): None if blob is None else blob.id.decode()
                     for path, blob in blobs.items()
@@ -494,7 +512,7 @@ class Repository:
         """A commit under no branch, with the files of another one but for some."""
         with self.holding(), self._using() as repo:
             changed = {tuple(path.split("/")): id_ for path, id_ in blobs.items()}
-            tree = self._changed_tree(repo, _commit(repo, commit).tree.decode(), changed)
+            tree = self._changed_tree(repo, self._tree_of(commit), changed)
             made, root = Commit(), _root()[1]
             made.tree = ObjectID(tree.encode()) if tree else root.tree
             made.author = made.committer = AUTHOR
@@ -567,35 +585,61 @@ class Repository:
     def move(self, name: str, old: str | None, new: str) -> bool:
         """Moves a ref from one commit to another; False when it was elsewhere.
 
+        Keeps to git's own protocol (`<ref>.lock`, then a rename), with a lock that is a second
+        name of a file of ours: so the lock of a killed writer is known for what it is.
+
         Raises:
-            WikiDown: the ref is locked by somebody else for too long.
+            WikiDown: the ref is locked by another program for too long.
         """
+        path = self.path / name
+        lock = path.with_name(f"{path.name}.lock")
+        draft = self.path / f"{DRAFT}{quote(name, safe='')}"
+        with self.holding(), _told("cannot be written"):
+            self._free_locks()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                write_new(draft, new.encode() + b"\n", 0o644)
+                self._lock_ref(name, draft, lock)
+                try:
+                    is_there = self._read_ref(name) != (None if old is None else old.encode())
+                    if is_there:
+                        return False
+                    os.replace(lock, path)
+                finally:
+                    if draft.exists() and lock.exists() and draft.samefile(lock):
+                        lock.unlink()
+            finally:
+                draft.unlink(missing_ok=True)
+            sync_folder(path.parent)
+        return True
+
+    def _free_locks(self) -> None:
+        """Takes away what a killed writer left of a ref's move; we hold its kernel lock now."""
+        for draft in self.path.glob(f"{DRAFT}*"):
+            lock = self.path / f"{unquote(draft.name.removeprefix(DRAFT))}.lock"
+            if lock.exists() and lock.samefile(draft):
+                lock.unlink()
+            draft.unlink()
+
+    def _lock_ref(self, name: str, draft: Path, lock: Path) -> None:
         waiting = Retrying(
-            retry=retry_if_exception_type(FileLocked), stop=stop_after_delay(REF_WAIT_S),
+            retry=retry_if_exception_type(FileExistsError), stop=stop_after_delay(REF_WAIT_S),
             wait=wait_random(0.005, 0.05), reraise=True,
         )  # fmt: skip
-        with _told("cannot be written"):
-            try:
-                return bool(waiting(self._move, name, old, new))
-            except FileLocked as locked:
-                if not _removed_if_stale(locked.lockfilename):
-                    raise WikiDown(f"{name} is locked by another program") from locked
-                return self._move(name, old, new)
+        try:
+            waiting(os.link, draft, lock)
+        except FileExistsError as taken:
+            if not _removed_if_stale(lock):
+                raise WikiDown(f"{name} is locked by another program") from taken
+            os.link(draft, lock)
 
-    def _move(self, name: str, old: str | None, new: str) -> bool:
-        with self._opening:
-            repo = self._repo()
-            before = ZERO_SHA if old is None else ObjectID(old.encode())
-            try:
-                moved = repo.refs.set_if_equals(Ref(name.encode()), before, ObjectID(new.encode()))
-            except FileLocked:
-                raise
-            except OSError:
-                Path(f"{self.path / name}.lock").unlink(missing_ok=True)  # ours, on a full disk
-                raise
-            if moved:
-                _sync_folder(Path(os.path.dirname(self.path / name)))
-            return moved
+    def _read_ref(self, name: str) -> bytes | None:
+        """What a ref holds, loose or packed; None where there is none."""
+        try:
+            return (self.path / name).read_bytes().split(b"\n", 1)[0].strip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            with self._opening:
+                return self._repo().refs.get_packed_refs().get(Ref(name.encode()))
 
     def _add(self, made: ShaFile) -> None:
         """Puts a loose object on the disk under git's own rules, so that `git fsck` is content.
@@ -614,23 +658,14 @@ class Repository:
                 return
             log.warning("an empty object of the wiki was written again")
         draft = loose.with_name(f"tmp_obj_{secrets.token_hex(6)}")
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(made.as_legacy_object(COMPRESSION))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, loose)
-            self._unsynced.add(loose.parent)
-        except OSError:
-            with suppress(OSError):
-                draft.unlink()
-            raise
+        write_new(draft, made.as_legacy_object(COMPRESSION), 0o444)
+        os.replace(draft, loose)
+        self._unsynced.add(loose.parent)
 
     def _sync(self) -> None:
         """Puts the names of new objects on the disk."""
         for folder in self._unsynced:
-            _sync_folder(folder)
+            sync_folder(folder)
         self._unsynced.clear()
 
     def _changed_tree(
@@ -684,38 +719,15 @@ def _ref(branch: str) -> Ref:
     return Ref(f"refs/heads/{branch}".encode())
 
 
-def _commit(repo: Repo, id_: str) -> Commit:
-    found = repo.object_store[ObjectID(id_.encode())]
-    if not isinstance(found, Commit):
-        raise WikiDown("the wiki's repository is damaged: a branch names no commit")
-    return found
-
-
-def _version(commit: Commit) -> Version:
-    author = commit.author.decode("utf-8", "replace")
-    return Version(
-        commit.id.decode(), int(commit.commit_time), author.partition(" <")[0],
-        commit.message.decode("utf-8", "replace"),
-    )  # fmt: skip
-
-
-def _removed_if_stale(lock: Any) -> bool:
+def _removed_if_stale(lock: Path) -> bool:
     try:
-        if time.time() - os.stat(lock).st_mtime < REF_STALE_S:
+        if time.time() - lock.stat().st_mtime < REF_STALE_S:
             return False
-        os.unlink(lock)
+        lock.unlink()
     except FileNotFoundError:
         return True
     log.warning("a lock that a killed program left in the wiki was removed")
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

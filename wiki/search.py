@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 FORM = 1
 """Of the tables below; an index of another form is made anew."""
 LINE_CHARS = 300
+RANKED = 1_000
+"""Of more notes that hold a query's words, those are ranked that were changed last."""
 LOOK = 64
 """Hits that are looked at for one page."""
 BUSY_MS = 5_000
@@ -61,6 +63,9 @@ class Words(Protocol):
 
     def holds(self, text: str, query: str) -> bool:
         """Whether a text holds the query's exact quotes."""
+
+    def has_quotes(self, query: str) -> bool:
+        """Whether a query has exact quotes."""
 
     def wanted(self, query: str) -> frozenset[str]:
         """The words of a query."""
@@ -116,37 +121,38 @@ class Index:
             WikiDown: the index cannot be used.
         """
         self.refresh(areas)
-        wanted = self._words.wanted(query)
+        wanted, quotes = self._words.wanted(query), self._words.has_quotes(query)
         branches = [area.branch for area in areas]
         for expression in self._words.expressions(query, branches):
             found = [
-                (path, title, text, updated)
-                for path, title, text, updated in self._matching(expression, branches)
-                if self._words.holds(text, query)
-            ]
+                one for one in self._matching(expression, branches)
+                if not quotes or self._words.holds(one[2], query)
+            ]  # fmt: skip
             if found:
-                return [self._hit(*one, wanted, query) for one in found[:limit]]
+                return [self._hit(*one, wanted, quotes, query) for one in found[:limit]]
         return []
 
     def _matching(self, expression: str, branches: list[str]) -> list[tuple[str, str, str, int]]:
         marks = ", ".join("?" for _ in branches)
         rows = self._rows(
-            "SELECT path, title, text, updated FROM"
-            " (SELECT rowid AS n, rank AS place FROM words WHERE words MATCH ?"
-            f" ORDER BY rank LIMIT {LOOK}) JOIN notes USING (n) WHERE branch IN ({marks})"
-            " ORDER BY place",
+            "WITH newest AS MATERIALIZED (SELECT rowid AS n, rank AS place FROM words"
+            f" WHERE words MATCH ? ORDER BY rowid DESC LIMIT {RANKED})"
+            " SELECT path, title, text, updated FROM"
+            f" (SELECT n, place FROM newest ORDER BY place LIMIT {LOOK}) JOIN notes USING (n)"
+            f" WHERE branch IN ({marks}) ORDER BY place",
             expression, *branches,
         )  # fmt: skip
         return [(str(p), str(t), str(x), int(str(u))) for p, t, x, u in rows]
 
     def _hit(
-        self, path: str, title: str, text: str, updated: int, wanted: frozenset[str], query: str
-    ) -> Hit:
+        self, path: str, title: str, text: str, updated: int, wanted: frozenset[str],
+        quotes: bool, query: str,
+    ) -> Hit:  # fmt: skip
         """The line with most of the words, those with a quote first; else the title's."""
         best, at, shown = (0, 0), 1, title
         for n, line in enumerate(text.splitlines(), 1):
             words = len(wanted.intersection(self._words.of(line)))
-            score = (words, int(words > 0 and self._words.holds(line, query)))
+            score = (words, int(quotes and words > 0 and self._words.holds(line, query)))
             if score[::-1] > best[::-1]:
                 best, at, shown = score, n, line
         return Hit(path, title, at, " ".join(shown.split())[:LINE_CHARS], updated)
@@ -380,6 +386,6 @@ def seconds(text: str) -> int:
     """A date of front matter in seconds since the epoch; 0 for none."""
     try:
         at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        return int((at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
         return 0
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())

@@ -614,8 +614,10 @@ class Vault:
         parts = at.path.split("/")
         for n, part in enumerate(parts):
             folder = "/".join(parts[:n])
-            for sibling in self.repository.siblings(head, folder) if folder else ():
-                if sibling != part and note.key_of(sibling) == note.key_of(part):
+            siblings = self.repository.siblings(head, folder) if folder else ()
+            wanted = "" if part in siblings else note.key_of(part)
+            for sibling in siblings if wanted else ():
+                if note.key_of(sibling) == wanted:
                     path = "/".join((folder, sibling, *parts[n + 1 :]))
                     raise Exists(self._shown(access, path))
 
@@ -757,8 +759,13 @@ class Vault:
 
 
 def difference(old: str, new: str, old_name: str, new_name: str) -> str:
-    """A unified difference, with every line of what changed."""
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), old_name, new_name, lineterm="", n=3
-    )
-    return "\n".join(lines)
+    """A unified difference, with every line of what changed, and the end of the last one too."""
+    before, after = _lines(old), _lines(new)
+    if before and after and old.endswith("\n") != new.endswith("\n"):
+        (after if old.endswith("\n") else before)[-1] += "\n\\ No newline at end of file"
+    return "\n".join(difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=3))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, parted where git parts them and nowhere else."""
+    return text.removesuffix("\n").split("\n") if text else []

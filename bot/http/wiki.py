@@ -20,7 +20,7 @@ from bot.http.preconditions import etag, is_known
 from bot.http.problems import Problem
 from bot.http.query import allow, limit, sought
 from bot.http.wiki_changes import WikiChanges
-from bot.http.wiki_refusals import PATH_CHARS, must_be_utf8, place_of, refused
+from bot.http.wiki_refusals import must_be_utf8, place_of, refused
 from bot.mercury import Mercury
 from bot.notes import access_of
 from bot.tools import rfc3339
@@ -48,7 +48,7 @@ class RestoreBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    path: str = Field(max_length=PATH_CHARS)
+    path: str
     commit: str = Field(pattern=COMMIT)
 
 
@@ -57,8 +57,8 @@ class PromoteBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    path: str = Field(max_length=PATH_CHARS)
-    to: str = Field(max_length=PATH_CHARS)
+    path: str
+    to: str
 
 
 def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
