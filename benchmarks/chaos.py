@@ -20,6 +20,7 @@ from pathlib import Path
 from tests import chaos
 from tests import chaos_events as events
 from tests import chaos_processes as processes
+from tests import chaos_promotions as promotions
 from tests import chaos_wiki as wiki
 from tests.chaos import Trial
 from tests.postgres import Postgres
@@ -42,6 +43,9 @@ TRIALS: dict[str, Run] = {
     "processes": lambda folder, seed, quick: _processes(folder, seed, quick),
     "wiki": lambda folder, seed, quick: [
         wiki.trial(folder, 50 if quick else 500, 20 if quick else 500, seed)
+    ],
+    "promotions": lambda folder, seed, quick: [
+        promotions.trial(folder, 20 if quick else 1_000, seed)
     ],
     "history": lambda folder, seed, quick: [chaos.histories(20 if quick else 500, seed)],
 }

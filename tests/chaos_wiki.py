@@ -7,6 +7,7 @@ find the repository sound at any moment, and the folder must come to show the he
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -23,6 +24,8 @@ from wiki.paths import Access
 from wiki.vault import By, Vault
 
 PEOPLE = (ALICE, BOB)
+_STILL = threading.Lock()
+"""Held by a push, and by a look of git's at the repository."""
 _WRITER = """
 import sys
 from pathlib import Path
@@ -87,8 +90,7 @@ class Writer:
         out, err = process.communicate()
         if "Traceback" in err:
             self.failures.append(f"{self.name}: {err.strip().splitlines()[-1]}")
-        lines = [line for line in (first + out).splitlines(keepends=True) if line.endswith("\n")]
-        self.saved += [line.split()[1] for line in lines]
+        self.saved += re.findall(r"^saved (\S+\.md)$", first + out, re.MULTILINE)
         if self.saved:
             self._next = int(self.saved[-1].rpartition("/")[2].removesuffix(".md")) + 2
 
@@ -211,10 +213,11 @@ def _by_git(
         git(clone, "commit", "-qm", f"By git {n}")
         for _ in range(50):
             git(clone, "pull", "-q", "origin", "main", check=False)
-            done = subprocess.run(
-                ["git", "push", "-q", "origin", "HEAD:main"], cwd=clone, capture_output=True,
-                check=False,
-            )  # fmt: skip
+            with _STILL:
+                done = subprocess.run(
+                    ["git", "push", "-q", "origin", "HEAD:main"], cwd=clone, capture_output=True,
+                    check=False,
+                )  # fmt: skip
             if done.returncode == 0:
                 saved["git"].append(f"curated/git/{n}.md")
                 break
@@ -230,9 +233,12 @@ def _sweeping(
         with suppress(WikiDown):
             vault.sweep()
         n += 1
-        # git looks at objects first and at branches later, so what is new may seem to be missing
-        if n % 10 == 0 and all(why := unsound(vault) for _ in range(3)):
-            raise AssertionError(f"git finds the repository unsound: {why}")
+        if n % 10 == 0:
+            # git looks at objects first and at branches later: what comes between seems missing
+            with _STILL, vault.repository.holding():
+                why = unsound(vault)
+            if why:
+                raise AssertionError(f"git finds the repository unsound: {why}")
 
 
 def _come_to_rest(vault: Vault, failures: list[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests import chaos
 from tests import chaos_events as events
+from tests import chaos_promotions as promotions
 from tests import chaos_wiki as wiki
 from tests.shared import needs_shared
 
@@ -34,6 +35,10 @@ def test_poison_hurts_only_itself(tmp_path: Path) -> None:
 
 def test_an_acknowledged_note_is_in_its_branch(tmp_path: Path) -> None:
     check(wiki.trial(tmp_path, writes=20, kills=10, seed=SEED))
+
+
+def test_nothing_becomes_common_unconfirmed(tmp_path: Path) -> None:
+    check(promotions.trial(tmp_path, sequences=15, seed=SEED))
 
 
 def test_idle_happens_once(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from bot.scope import Scope
 from tests.fakes import model_server as fake
 from tests.served import until
 from tests.shared import load, needs_shared
+from tests.wikis import git
 from tests.world import World, event, with_text
+from wiki.paths import area_of
 
 ADA = Scope("google-chat:users/1001", "dm")
 FORMS = ("addon", "classic")
@@ -286,3 +288,65 @@ def test_the_archive_s_outage_is_503_and_what_was_acknowledged_stays(
     client.start()
     assert mercury.post(event("addon", "after", "m3")).status_code == 200
     mercury.answers(2)
+
+
+# -- notes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["tool_recorded", "wiki_ref"])
+def test_a_kill_around_the_write_of_a_note_writes_it_at_most_once(
+    world: MakeWorld, step: str
+) -> None:
+    """After the branch has moved, the next attempt finds the note and tells of it."""
+
+    def script(request: dict[str, Any]) -> fake.Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return fake.text("It is " + request["messages"][-1]["content"][:30])
+        return fake.call("wiki_write", '{"path": "plan.md", "text": "# Plan"}')
+
+    mercury = world(script=script, env={"MERCURY_TEST_STOP_AT": step})
+    mercury.deliver(event("addon", "note it", "m1"))
+    (answer,) = mercury.answers(1, 60)
+    root = mercury.served.data / "wiki"
+    if step == "wiki_ref":
+        assert git(root, "rev-list", "--count", "--branches").strip() == "2"
+        assert answer.startswith("It is ok\n\nSaved: `mine/plan.md` (")
+    else:
+        assert not root.exists()
+        assert answer == "It is outcome unknown: look first"
+
+
+@pytest.mark.parametrize("step", ["settling", "promoted"])
+def test_a_kill_while_a_note_is_promoted_does_it_once(world: MakeWorld, step: str) -> None:
+    def script(request: dict[str, Any]) -> fake.Reply:
+        said = [m for m in request["messages"] if m["role"] == "tool"]
+        if len(said) == 2:
+            return fake.text("It waits for you.")
+        if said:
+            return fake.call("wiki_promote", '{"path": "mine/plan.md", "to": "curated/plan.md"}')
+        return fake.call("wiki_write", '{"path": "plan.md", "text": "# Plan"}')
+
+    mercury = world(script=script, env={"MERCURY_TEST_STOP_AT": step})
+    root = mercury.served.data / "wiki"
+    with mercury.served.client(mercury.served.token("alice")) as client:
+        (waiting,) = client.post("/api/turn", json={"text": "share"}).json()["confirmations"]
+        path = f"/api/confirmations/{waiting['token']}"
+        with pytest.raises(httpx2.HTTPError):
+            client.post(path, json={"decision": "confirm"})
+        wait_until_stopped_and_back(mercury, step)
+        mercury.move_clock(60)
+        until(
+            lambda: not (root / area_of("http:alice").folder / "plan.md").exists(),
+            30,
+            "the promotion",
+        )
+        until(lambda: (root / "curated/plan.md").exists(), 30, "the note")
+        done = "SELECT state FROM confirmations"
+        until(lambda: mercury.served.rows(done) == [("done",)], 30, "the end of it")
+        again = client.post(path, json={"decision": "confirm"}).json()
+        assert again["already"] is True
+        assert again["outcome"].startswith("curated/plan.md (")
+    assert git(root, "log", "--format=%s", "main").splitlines() == [
+        "Promote curated/plan.md", "The wiki begins",
+    ]  # fmt: skip
+    assert (root / "curated/plan.md").read_text() == waiting["text"]

@@ -20,7 +20,7 @@ from bot.http.preconditions import etag, is_known
 from bot.http.problems import Problem
 from bot.http.query import allow, limit, sought
 from bot.http.wiki_changes import WikiChanges
-from bot.http.wiki_refusals import must_be_utf8, place_of, refused
+from bot.http.wiki_refusals import place_of, refused
 from bot.mercury import Mercury
 from bot.notes import access_of
 from bot.tools import rfc3339
@@ -81,14 +81,12 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     def read(path: str) -> Response:
         access = access_of(authenticate(request))
         allow()
-        must_be_utf8()
         return whole_note(vault, access, place_of(access, path))
 
     @routes.put("/notes/<path:path>")
     def put(path: str) -> Response:
         scope = authenticate(request)
         allow()
-        must_be_utf8()
         body = parse(TextBody, read_json(request))
         return changes.put(scope, path, body.text)
 
@@ -96,7 +94,6 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     def delete(path: str) -> Response:
         scope = authenticate(request)
         allow()
-        must_be_utf8()
         return changes.delete(scope, path)
 
     @routes.get("/search")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flask import request
-
 from bot.http.preconditions import stale
 from bot.http.problems import RETRY_S, Problem, not_found
 from bot.notes import told
@@ -55,21 +53,11 @@ def place_of(access: Access, path: str, pointer: str = "/path") -> Place:
     """The place of a path in a request.
 
     Raises:
-        Problem: 422, no note can have it; 404, it is in nobody's area that this access knows.
+        Problem: 422, no note can have it; 404, it is in no area that this access knows.
     """
     if len(path) > PATH_CHARS:
         raise Problem(422, "invalid_path", "the path is too long", pointer)
+    if "\ufffd" in path:  # what bytes of an address become that are no text
+        raise Problem(422, "invalid_path", "the path is not UTF-8", pointer)
     with refused(pointer):
         return paths.place(access, path)
-
-
-def must_be_utf8() -> None:
-    """Refuses an address whose bytes are no text, which would else stand for another one.
-
-    Raises:
-        Problem: 422.
-    """
-    try:
-        request.environ["PATH_INFO"].encode("latin-1").decode()
-    except UnicodeError:
-        raise Problem(422, "invalid_path", "the path is not UTF-8", "/path") from None
