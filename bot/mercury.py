@@ -58,6 +58,7 @@ from memory.summaries import DigestSummariser, ModelSummariser, Summariser, Summ
 from memory.summarising import Summarising
 from memory.tokens import Tokens
 from memory.turns import Turns
+from memory.waiting_notes import WaitingNotes
 from wiki.remote import Remote
 from wiki.vault import Vault
 
@@ -296,7 +297,10 @@ def build(
     streams = Streams(shared.relay)
     vault = vault_of(settings, stores.clock)
     notes = Notes(
-        vault, remote_of(settings, vault, stores.clock), settings.mercury_test_clock is not None
+        vault,
+        remote_of(settings, vault, stores.clock),
+        WaitingNotes(stores.database, stores.clock, ids) if settings.is_shared else None,
+        settings.mercury_test_clock is not None,
     )
     doing = {**notes.actions(), **(actions or {})}
     settling = Settling(stores.confirmations, doing, secret, stores.clock, trials.stop_at)

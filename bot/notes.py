@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,12 +20,13 @@ from bot.settling import CHANGED, ActionFailed
 from bot.tools import Staged
 from memory.confirmations import Confirmation
 from memory.errors import StoreDown
+from memory.waiting_notes import WaitingNote, WaitingNotes
 from wiki.errors import Exists, NotAPath, NotThere, Stale, WikiDown, WikiFault
 from wiki.folder import Report
 from wiki.paths import Access
 from wiki.remote import Remote, RemoteDown
 from wiki.search import Listed
-from wiki.vault import By, Offer, Vault
+from wiki.vault import By, Offer, Saved, Stamps, Vault
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +46,22 @@ class Notes:
     Args:
         vault: where they are.
         remote: whom they are shared with, if anybody.
+        waiting: where notes wait that the remote does not have yet; None on a single machine,
+            where they are safe in the folder.
         trial: whether sweeps are quicker, for a moved clock.
     """
 
-    def __init__(self, vault: Vault, remote: Remote | None = None, trial: bool = False) -> None:
+    def __init__(
+        self, vault: Vault, remote: Remote | None = None, waiting: WaitingNotes | None = None,
+        trial: bool = False,
+    ) -> None:  # fmt: skip
         self.vault = vault
         self.remote = remote
+        self._waiting = waiting if remote is not None else None
         self._pause = TRIAL_SWEEP_S if trial else SWEEP_S
         self._next_look = 0.0
         self._failures = 0
+        self._taken_over: set[str] = set()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lines = lru_cache(maxsize=1_000)(self._list_titles)
@@ -67,6 +76,7 @@ class Notes:
         """
         with told():
             access = access_of(scope)
+            self.catch_up(scope.person)
             heads = tuple(
                 self.vault.repository.head(area.branch) if self.vault.is_there() else None
                 for area in access.readable()
@@ -77,6 +87,45 @@ class Notes:
         if not any(heads):
             return ""
         return shortened(self.vault.notes(access, limit=TITLES), self.vault.count(access))
+
+    # -- a person's own notes -------------------------------------------------------------------
+
+    def write(
+        self, access: Access, path: str, text: str, base: str | None, by: By,
+        stamps: Stamps | None = None, is_new: bool = False,
+    ) -> Saved:  # fmt: skip
+        """Writes a note of the person's; see `Vault.write`.
+
+        On several machines it is at the remote when this returns, or waits in the archive, where
+        all of them see it; `is_shared` says which.
+        """
+        self.catch_up(access.person)
+        saved = self.vault.write(access, path, text, base, by, stamps, is_new)
+        if self._waiting is None or not saved.commit or self._shared():
+            return saved
+        written = self.vault.read(Access(access.person), saved.path).text
+        self._waiting.add(access.person, saved.path, base or "", written, by.trailers)
+        return replace(saved, is_shared=False)
+
+    def catch_up(self, person: str) -> None:
+        """Takes over what another machine could not share: it is there as soon as it was told."""
+        if self._waiting is not None:
+            self._take_over(self._waiting.of(person))
+
+    def _take_over(self, rows: Sequence[WaitingNote]) -> None:
+        for row in rows:
+            if row.id not in self._taken_over:
+                by = By(row.person, (*row.trailers, f"Waiting: {row.id}"))
+                self.vault.merge_in(row.person, row.path, row.base, row.text, by)
+                self._taken_over.add(row.id)
+
+    def _shared(self) -> bool:
+        """Whether the remote has everything now; one that was away just now is not asked."""
+        if self._failures and time.monotonic() < self._next_look:
+            return False
+        self._next_look = 0.0
+        self.share()
+        return not self._failures
 
     # -- changes of the common area ---------------------------------------------------------------
 
@@ -112,15 +161,26 @@ class Notes:
         offer = offer_of(confirmation.content)
         try:
             with told():
+                self._must_be_shared()
                 saved = self.vault.settle(
                     offer, confirmation.id, confirmation.created_at // 1000,
                     By(confirmation.person),
                 )  # fmt: skip
+                self._must_be_shared()
         except (Stale, Exists):
             raise ActionFailed(CHANGED) from None
         except (NotThere, NotAPath) as error:
             raise ActionFailed(str(error)) from error
         return f"{offer.to} ({saved.commit[:7]})" if saved.commit else offer.to
+
+    def _must_be_shared(self) -> None:
+        """On several machines the common area changes at the remote, or not yet.
+
+        Raises:
+            WikiDown: the remote is away; the confirmed change is done when it is back.
+        """
+        if self._waiting is not None and not self._shared():
+            raise WikiDown("the wiki's remote cannot be reached")
 
     # -- keeping the folder up ------------------------------------------------------------------
 
@@ -148,10 +208,13 @@ class Notes:
         is_due = time.monotonic() >= self._next_look
         if not is_due and (self._failures or not remote.unpushed()):
             return
-        if not self.vault.is_there():
-            self.vault.ready()
+        self.vault.ready()
+        waiting = [] if self._waiting is None else self._waiting.all()
+        self._take_over(waiting)
         try:
             remote.sync()
+            if self._waiting is not None and waiting:
+                self._waiting.drop([row.id for row in waiting])
         except RemoteDown as error:
             pause = min(self._pause * 2**self._failures, LONGEST_PAUSE_S)
             self._failures += 1

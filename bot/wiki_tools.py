@@ -99,7 +99,7 @@ def wiki_tools(notes: Notes, clock: Clock) -> list[Tool]:
                 return notes.change(context.scope, path, text, given.base)
         by = By(context.scope.person, (f"Turn: {context.turn}/{context.n}",), context.check_fence)
         with told(), refused():
-            saved = vault.write(
+            saved = notes.write(
                 access_of(context.scope), path, text, given.base, by,
                 stamps=lambda old: stamps_of(context, old, clock.now()),
                 is_new=context.scope.kind == "space",
@@ -160,7 +160,8 @@ def wrote(saved: Saved) -> dict[str, Any]:
     """What `wiki_write` gives back, and the receipt for the person."""
     return {
         "path": saved.path, "base": saved.base, "commit": saved.commit,
-        "receipt": words.receipt(saved.path, saved.commit),
+        **({} if saved.is_shared else {"unsaved": "it is kept, and saved when it can be shared"}),
+        "receipt": words.receipt(saved.path, saved.commit, saved.is_shared),
     }  # fmt: skip
 
 

@@ -168,13 +168,16 @@ KEPT_WITHOUT_WIKI = (
 """The extractive responder's answer to a note when there is no wiki."""
 
 
-def receipt(path: str, commit: str) -> str:
+def receipt(path: str, commit: str, is_shared: bool = True) -> str:
     """What a person is told of a note that was written for them.
 
     Args:
         path: as its person names it.
         commit: '' for a note that said the same already.
+        is_shared: whether every machine has it.
     """
+    if not is_shared:
+        return f"Kept: `{path}`. It is saved as soon as the shared repository can be reached."
     return f"Saved: `{path}` ({commit[:7]})" if commit else f"Unchanged: `{path}`"
 
 

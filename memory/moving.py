@@ -11,7 +11,7 @@ from memory.schema import migrate
 
 TABLES = (
     "meta", "keys", "conversations", "messages", "tool_calls", "segments", "lines", "events",
-    "turns", "deliveries", "lanes", "confirmations", "tokens",
+    "turns", "deliveries", "lanes", "confirmations", "tokens", "notes_waiting",
 )  # fmt: skip
 """Every table but the processes, which stay where they run, and the index, which is made anew."""
 ROWS_A_STATEMENT = 500

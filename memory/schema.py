@@ -222,6 +222,16 @@ CREATE INDEX deliveries_waiting ON deliveries (at) WHERE state IN ('waiting', 'p
 
 PRIVATE_3 = """
 ALTER TABLE deliveries ADD COLUMN private INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE notes_waiting (
+    id TEXT PRIMARY KEY,
+    person TEXT NOT NULL,
+    path TEXT NOT NULL,
+    base TEXT NOT NULL,
+    text TEXT NOT NULL,
+    trailers TEXT NOT NULL,
+    at BIGINT NOT NULL
+);
+CREATE INDEX notes_waiting_of ON notes_waiting (person);
 """
 
 
@@ -246,7 +256,7 @@ STEPS = (
         postgresql=SEARCH_POSTGRESQL_1,
     ),
     Step(2, "commands and replies beside messages, cards, notices told once", COMMANDS_2),
-    Step(3, "parts of an answer that only its person sees", PRIVATE_3),
+    Step(3, "parts of an answer that only its person sees, notes that wait", PRIVATE_3),
 )
 NEWEST = STEPS[-1].version
 

@@ -18,7 +18,7 @@ from wiki import note, paths
 from wiki.errors import Exists, NotAllowed, NotAPath, NotThere, Stale, TooLong, WikiDown
 from wiki.files import Files, blob_id
 from wiki.folder import OPERATOR, Folder, Report
-from wiki.merge import is_conflict
+from wiki.merge import conflict_path, is_conflict, merge
 from wiki.paths import Access, Area, Bare, Place
 from wiki.repository import Change, Repository, Version, signature
 from wiki.search import Hit, Index, Listed, Words
@@ -62,6 +62,8 @@ class Saved:
     path: str
     base: str
     commit: str
+    is_shared: bool = True
+    """Whether every machine has it, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +435,39 @@ class Vault:
         if text is None:
             raise NotThere(path)
         return self.write(access, path, text, base, by, bare=bare)
+
+    def merge_in(self, person: str, path: str, base: str, text: str, by: By) -> None:
+        """Merges a version of a person's note that was made elsewhere, once.
+
+        Args:
+            base: the version that it was made from; '' for none.
+            by: its last trailer is the version's own, by which it is known again.
+        """
+        at = self._writable(Access(person), path, "mine")
+        self.ready()
+        theirs = text.encode("utf-8", "replace")
+
+        def decide(head: str | None) -> tuple[list[Change], str]:
+            if self._with_trailer(at.area, by.trailers[-1]) is not None:
+                return [], ""
+            here = self.repository.path_id(head, at.path)
+            if here == blob_id(theirs):
+                return [], ""
+            old = self._blob(base) if base else None
+            merged = merge(old, self._blob(here) if here else None, theirs)
+            changes = [Change(at.path, merged.ours)]
+            if merged.theirs is not None:
+                changes.append(Change(conflict_path(at.path, merged.theirs), merged.theirs))
+            return changes, by.message(f"Write {at.path}")
+
+        self._committed(at, decide, by)
+
+    def _blob(self, id_: str) -> bytes | None:
+        """A version's bytes; None for one that this machine does not have."""
+        try:
+            return self.repository.blob(id_)
+        except NotThere:
+            return None
 
     def wrote(self, person: str, trailer: str) -> Saved | None:
         """The write of a person's that carries a trailer; None when there is none.
