@@ -6,8 +6,10 @@ import json
 import logging
 import shutil
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,9 +19,12 @@ from werkzeug.test import TestResponse
 from bot import words
 from bot.mercury import Mercury
 from bot.settings import Settings, load
+from memory.ids import random_id
+from memory.waiting_notes import WaitingNotes
 from tests.clock import HandClock
 from tests.models import Echo
 from tests.test_http_routes import PROBLEM, TIME, listening, spoken
+from tests.test_wiki_machines import Machine
 from tests.web import Person, Web, lose_archive
 from tests.wikis import OPERATOR, git, is_sound, write
 from wiki.paths import folder_of
@@ -55,6 +60,12 @@ def alice(web: Web) -> Person:
 @pytest.fixture
 def bob(web: Web) -> Person:
     return web.person("bob")
+
+
+@pytest.fixture
+def closing() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
 def put(person: Person, path: str, text: str, **headers: str) -> TestResponse:
@@ -987,6 +998,29 @@ def test_an_archive_that_is_away_is_503(web: Web, alice: Person) -> None:
     for method, path in ROUTES:
         response = alice.request(method, path)
         refusal(response, 503, "store_down")
+
+
+def test_a_note_that_cannot_be_shared_yet_says_so_and_is_seen_from_another_machine(
+    make: Make, tmp_path: Path, closing: ExitStack
+) -> None:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "remote.git")
+    mercury = make(model=Echo())
+    own, stores = mercury.notes, mercury.stores
+    waiting = WaitingNotes(stores.database, stores.clock, random_id)
+    people: list[Person] = []
+    for name in ("one", "two"):
+        mercury.notes = Machine(tmp_path / name, str(tmp_path / "remote.git"), waiting)
+        people.append(Web(mercury).person("alice"))
+        closing.callback(mercury.notes.vault.close)
+    mercury.notes = own
+    here, there = people
+    shared = put(here, "x.md", "one")
+    assert (shared.status_code, "unsaved" in shared.get_json()) == (201, False)
+    (tmp_path / "remote.git").rename(tmp_path / "gone.git")
+    kept = put(here, "y.md", "two")
+    assert (kept.status_code, kept.get_json()["unsaved"]) == (201, True)
+    assert read(there, "y.md").get_json()["text"] == "two"
+    refusal(put(there, "y.md", "three"), 428, "precondition_required")
 
 
 def test_before_the_first_note_there_is_nothing_and_nothing_is_made(

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from merge3 import Merge3
 
-_UPDATED = re.compile(rb"\A(---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?)(updated:[^\n]*)", re.M)
-_CLOSE = re.compile(r"\.conflict-[0-9a-f]{8}\.md$")
+from wiki.paths import CONFLICT
+
+LARGEST = 80_000
+"""Bytes that are merged by line: what is longer is no note, which has 20,000 characters."""
+PAIRS = 200_000
+"""Equal lines that are compared with each other; where there are more, difflib takes long."""
+
+_FRONT = re.compile(
+    rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<raw>.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.M | re.S
+)
+_UPDATED = re.compile(rb"^updated:[^\r\n]*(?=\r?\n(?![ \t]))", re.M)
+"""The key where its value stands on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +52,13 @@ def merge(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Merge
         return Merged(theirs)
     if theirs is None:
         return Merged(ours)
-    base, theirs = _same_day(base or b"", ours), _same_day(theirs, ours)
-    if theirs == ours:
+    old, new = _same_day(base or b"", ours), _same_day(theirs, ours)
+    if new in (old, ours):
         return Merged(ours)
-    if b"\0" in ours + theirs:
+    versions = [text.splitlines(True) for text in (old, ours, new)]
+    if b"\0" in ours + new or max(len(ours), len(new)) > LARGEST or _takes_long(*versions):
         return Merged(ours, theirs)
-    regions = list(
-        Merge3(base.splitlines(True), ours.splitlines(True), theirs.splitlines(True)).merge_groups()
-    )
+    regions = list(Merge3(*versions).merge_groups())
     if any(region[0] == "conflict" for region in regions):
         return Merged(ours, theirs)
     return Merged(b"".join(line for region in regions for line in region[1]))
@@ -56,18 +67,31 @@ def merge(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> Merge
 def conflict_path(path: str, theirs: bytes) -> str:
     """Where the other version of a note is kept: the same version always at the same path."""
     digest = hashlib.sha256(theirs).hexdigest()[:8]
-    stem = _CLOSE.sub("", path) if _CLOSE.search(path) else path.removesuffix(".md")
-    return f"{stem}.conflict-{digest}.md"
+    return f"{CONFLICT.sub('', path).removesuffix('.md')}.conflict-{digest}.md"
 
 
 def is_conflict(path: str) -> bool:
     """Whether a path is that of another version of a note."""
-    return _CLOSE.search(path) is not None
+    return CONFLICT.search(path) is not None
 
 
 def _same_day(text: bytes, ours: bytes) -> bytes:
     """The text with our `updated`: it alone is no reason for a conflict."""
-    here, there = _UPDATED.search(ours), _UPDATED.search(text)
+    here, there = _updated(ours), _updated(text)
     if here is None or there is None:
         return text
-    return text[: there.start(2)] + here[2] + text[there.end(2) :]
+    return text[: there.start()] + here[0] + text[there.end() :]
+
+
+def _updated(text: bytes) -> re.Match[bytes] | None:
+    front = _FRONT.match(text)
+    return None if front is None else _UPDATED.search(text, *front.span("raw"))
+
+
+def _takes_long(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
+    """Whether there are too many equal lines to find out which of them belong together."""
+    counts = Counter(base)
+    return any(
+        sum(counts[line] * n for line, n in Counter(other).items()) > PAIRS
+        for other in (ours, theirs)
+    )

@@ -20,20 +20,33 @@ MAIN = "main"
 LEVELS = 4
 """Folders below an area."""
 SEGMENT_BYTES = 180
-"""A file name may have 255; what is set aside beside it needs some of them."""
+"""A file name may have 255; its conflict's mark and what is set aside beside it need the rest."""
 PATH_BYTES = 600
+"""Below an area. Neither limit counts a conflict's mark, so that every note can have one."""
 SLUG_CHARS = 40
-CONFLICT = re.compile(r"\.conflict-[0-9a-f]{8}(?=\.md$)")
+CONFLICT = re.compile(r"\.conflict-[0-9a-f]{8}(?=\.md\Z)")
 """How the name of the other version of a note is marked."""
 
 Bare = Literal["mine", "curated"]
 """The area of a path that names none."""
 
 _FOLDER = re.compile(r"google-chat-[0-9]{1,32}|(?:http|cli)-[a-z0-9-]{1,40}-[0-9a-f]{8}")
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
+_GOOGLE = re.compile(r"users/([0-9]{1,32})")
+_DEVICE = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\.|\Z)", re.I
+)
+"""Of Windows, which looks at what stands before the first dot, and at no blanks before that."""
 _SHORT_NAME = re.compile(r"~[0-9]")
 _NEVER = set('\\:*?"<>|\x7f')
 """What some system or other takes for a part of its own syntax."""
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_IGNORED = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0e\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that show nothing: Unicode's default ignorables, and the blank of Braille."""
+_EMOJI = "\ufe0f"
+"""Shows nothing either, but makes an emoji of the symbol before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +109,16 @@ class Place:
 
 
 def folder_of(person: str) -> str:
-    """The name of a person's folder below `people/`, from `channel:subject`."""
+    """The name of a person's folder below `people/`, from `channel:subject`.
+
+    A Google Chat user that is no number gets a name that `area_named` refuses.
+    """
     channel, _, subject = person.partition(":")
-    if channel == "google-chat":
-        return f"google-chat-{subject.removeprefix('users/')}"
+    if channel == "google-chat" and (found := _GOOGLE.fullmatch(subject)):
+        return f"google-chat-{found[1]}"
     slug = re.sub(r"[^a-z0-9]+", "-", subject.lower())[:SLUG_CHARS].strip("-") or "x"
-    return f"{channel}-{slug}-{hashlib.sha256(person.encode()).hexdigest()[:8]}"
+    digest = hashlib.sha256(person.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{channel}-{slug}-{digest[:8]}"
 
 
 def area_of(person: str) -> Area:
@@ -139,9 +156,10 @@ def place(access: Access, path: str, bare: Bare = "mine") -> Place:
         NotAPath: no note can have it.
         NotThere: it is in an area that this access does not know.
     """
-    first, slash, rest = unicodedata.normalize("NFC", path).partition("/")
+    composed = _composed(path)
+    first, slash, rest = composed.partition("/")
     if not slash or first not in (CURATED, MINE, PEOPLE):
-        first, rest = bare, unicodedata.normalize("NFC", path)
+        first, rest = bare, composed
     if first == PEOPLE and not access.is_operator:
         raise NotThere(path)
     below = checked(rest if first != PEOPLE else rest.partition("/")[2])
@@ -178,11 +196,11 @@ def checked(below: str) -> str:
     Raises:
         NotAPath: no note can have it.
     """
-    if len(below.encode("utf-8", "surrogatepass")) > PATH_BYTES:
+    below = _composed(below)
+    if _length(below) > PATH_BYTES:
         raise NotAPath(f"the path is longer than {PATH_BYTES} bytes")
-    if not below.endswith(".md") or below in (".md",) or below.endswith("/.md"):
+    if not below.endswith(".md"):
         raise NotAPath("a note's path ends in a name with .md")
-    below = unicodedata.normalize("NFC", below)
     segments = below.split("/")
     if len(segments) > LEVELS + 1:
         raise NotAPath(f"a note is at most {LEVELS} folders below its area")
@@ -196,6 +214,18 @@ def checked(below: str) -> str:
     return below
 
 
+def _composed(path: str) -> str:
+    """A path in NFC; what is long beyond doubt is refused before, since composing takes long."""
+    if len(path) > 4 * PATH_BYTES:
+        raise NotAPath(f"the path is longer than {PATH_BYTES} bytes")
+    return unicodedata.normalize("NFC", path)
+
+
+def _length(text: str) -> int:
+    """The bytes that count of a path or a name."""
+    return len(CONFLICT.sub("", text).encode("utf-8", "surrogatepass"))
+
+
 def _why_no_name(segment: str) -> str:
     """Why a name cannot be that of a note or a folder; '' when it can."""
     if not segment:
@@ -203,18 +233,26 @@ def _why_no_name(segment: str) -> str:
     for form in (segment, unicodedata.normalize("NFKC", segment)):
         if form.startswith("."):
             return "no part of a path begins with a dot"
-        if form.endswith((".", " ")) or form.startswith(" "):
+        if form.endswith(".") or form != form.strip():
             return "no part of a path begins or ends with a blank, or ends with a dot"
         if _NEVER.intersection(form):
             return 'no path holds any of \\ : * ? " < > |'
         if _DEVICE.match(form):
             return f"{form!r} is the name of a device"
-    if any(
-        unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") for char in segment
-    ):
+        if _SHORT_NAME.search(form):
+            return "no path holds a tilde before a digit"
+    if _is_unseen(segment):
         return "the path holds a character that cannot be seen"
-    if _SHORT_NAME.search(segment):
-        return "no path holds a tilde before a digit"
-    if len(segment.encode()) > SEGMENT_BYTES:
+    if _length(segment) > SEGMENT_BYTES:
         return f"a part of the path is longer than {SEGMENT_BYTES} bytes"
     return ""
+
+
+def _is_unseen(segment: str) -> bool:
+    """Whether a name holds a character that shows nothing, or turns others round."""
+    if _IGNORED.search(segment) or any(unicodedata.category(c) in _UNSEEN for c in segment):
+        return True
+    return any(
+        char == _EMOJI and unicodedata.category(before)[0] != "S"
+        for before, char in zip(f".{segment}", segment, strict=False)
+    )

@@ -165,6 +165,7 @@ class Vault:
                 (self.root / folder).mkdir(exist_ok=True)
             if not readme.exists():
                 readme.write_text(README, encoding="utf-8")
+            self.index.refresh([paths.COMMON])  # from now on it is known that there is a wiki
         except OSError as error:
             raise WikiDown(f"the wiki cannot be made: {error.strerror}") from error
 

@@ -22,13 +22,13 @@ from bot.http.query import allow, limit, sought
 from bot.http.wiki_changes import WikiChanges
 from bot.http.wiki_refusals import place_of, refused
 from bot.mercury import Mercury
-from bot.notes import access_of
+from bot.notes import Notes, access_of
 from bot.tools import rfc3339
 from wiki import note, paths
 from wiki.paths import CURATED, MINE, Access, Place
 from wiki.repository import Version
 from wiki.search import Hit, Listed
-from wiki.vault import LOOK_BACK, Vault
+from wiki.vault import LOOK_BACK
 
 COMMIT = r"^[0-9A-Fa-f]{7,40}$"
 _OTHERS = re.compile(r"people/[^/\n]+/[^\n]+?\.md(?= to | by |\n|\Z)")
@@ -64,15 +64,16 @@ class PromoteBody(BaseModel):
 def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     """The routes of the wiki."""
     routes = Blueprint("wiki", __name__, url_prefix="/api/wiki")
-    vault = mercury.notes.vault
+    notes, vault = mercury.notes, mercury.notes.vault
     changes = WikiChanges(mercury)
 
     @routes.get("/notes")
-    def notes() -> Response:
+    def list_notes() -> Response:
         access = access_of(authenticate(request))
         allow("limit", "cursor", "area")
         area = asked_area()
         with refused("/area"):
+            notes.catch_up(access.person)
             found = vault.notes(access, area)
         items, following = page(found, lambda one: (-one.updated, one.path), int, str)
         return answer({"items": [listed(one) for one in items], "next": following})
@@ -81,7 +82,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
     def read(path: str) -> Response:
         access = access_of(authenticate(request))
         allow()
-        return whole_note(vault, access, place_of(access, path))
+        return whole_note(notes, access, place_of(access, path))
 
     @routes.put("/notes/<path:path>")
     def put(path: str) -> Response:
@@ -102,6 +103,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         allow("q", "limit")
         query, size = sought(), limit()
         with refused():
+            notes.catch_up(access.person)
             hits = vault.search(access, query, size)
         return answer({"items": [hit(one) for one in hits], "next": None})
 
@@ -111,6 +113,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         allow("path", "limit", "cursor")
         at = place_of(access, asked("path"))
         with refused():
+            notes.catch_up(access.person)
             found = vault.history(access, paths.shown(access, at), LOOK_BACK)
         # Counted from the oldest on, a version keeps its number while newer ones come.
         numbered = [(n - len(found), one) for n, one in enumerate(found)]
@@ -125,6 +128,7 @@ def blueprint(mercury: Mercury, authenticate: Authenticate) -> Blueprint:
         path, old = paths.shown(access, at), asked_commit("from")
         new = asked_commit("to") if "to" in request.args else ""
         with refused():
+            notes.catch_up(access.person)
             return answer({"path": path, "diff": vault.diff(access, path, old, new)})
 
     @routes.post("/restore")
@@ -175,10 +179,12 @@ def asked_commit(name: str) -> str:
 # -- what is given ----------------------------------------------------------------------------
 
 
-def whole_note(vault: Vault, access: Access, at: Place) -> Response:
-    """`{path, title, text, base, updated?, backlinks}`, or 304 for a version that is known."""
+def whole_note(notes: Notes, access: Access, at: Place) -> Response:
+    """`{path, title, text, base, updated?, backlinks}`, or 304 for a version that is notes."""
     path, area = paths.shown(access, at), CURATED if at.is_common else MINE
+    vault = notes.vault
     with refused():
+        notes.catch_up(access.person)
         found = vault.read(access, path)
         if is_known(found.base):
             return nothing(304, etag(found.base))

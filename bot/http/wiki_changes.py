@@ -7,6 +7,7 @@ staged, and done when the person confirms what they were shown.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from flask import Response
 
@@ -42,13 +43,12 @@ class WikiChanges:
 
     def put(self, scope: Scope, path: str, text: str) -> Response:
         """Writes a note: 201 a new one, 200 a changed one or one that says so already, 202."""
-        at = place_of(access_of(scope), path)
+        _, at = self._entered(scope, path)
         return self._write(scope, at, mended(text), 201, "/text")
 
     def delete(self, scope: Scope, path: str) -> Response:
         """Takes a note away: 204, or 202."""
-        access = access_of(scope)
-        at = place_of(access, path)
+        access, at = self._entered(scope, path)
         now = self._now(access, at)
         if now is None:
             raise not_found()
@@ -66,8 +66,7 @@ class WikiChanges:
 
     def restore(self, scope: Scope, path: str, commit: str) -> Response:
         """Writes a note as it was at a commit: 200, or 202."""
-        access = access_of(scope)
-        at = place_of(access, path)
+        access, at = self._entered(scope, path)
         with refused():
             text = self._vault.version(access, paths.shown(access, at), commit)
         if text is None:
@@ -76,8 +75,7 @@ class WikiChanges:
 
     def promote(self, scope: Scope, path: str, to: str) -> Response:
         """Asks for moving a note of the person's to the common area: 202."""
-        access = access_of(scope)
-        at = place_of(access, path)
+        access, at = self._entered(scope, path)
         if at.is_common:
             raise Problem(422, "invalid_path", "the note is in the common area already", "/path")
         place_of(access, to, "/to")
@@ -86,6 +84,14 @@ class WikiChanges:
         return self._asked(scope, staged)
 
     # -- below --------------------------------------------------------------------------------
+
+    def _entered(self, scope: Scope, path: str) -> tuple[Access, Place]:
+        """What the person may see, brought up to what they wrote elsewhere, and a place in it."""
+        access = access_of(scope)
+        at = place_of(access, path)
+        with refused():
+            self._notes.catch_up(scope.person)
+        return access, at
 
     def _write(self, scope: Scope, at: Place, text: str, created: int, field: str) -> Response:
         """Writes a text that came in a field, or stages it; `created` is a new note's status."""
@@ -101,7 +107,7 @@ class WikiChanges:
                 staged = self._notes.change(scope, path, text, base)
             return self._asked(scope, staged)
         with refused(text=field):
-            done = self._vault.write(access, path, text, base, By(scope.person))
+            done = self._notes.write(access, path, text, base, By(scope.person))
         return saved(done, created if now is None else 200)
 
     def _now(self, access: Access, at: Place) -> Found | None:
@@ -123,11 +129,16 @@ class WikiChanges:
 
 
 def saved(done: Saved, status: int) -> Response:
-    """`{path, base, commit}`, without a commit for a note that said so already."""
-    told = {"path": done.path, "base": done.base}
-    return answer(
-        {**told, "commit": done.commit} if done.commit else told, status, etag(done.base)
-    )  # fmt: skip
+    """`{path, base, commit}`, without a commit for a note that said so already.
+
+    With `unsaved` what was written is kept, but not yet where every machine has it.
+    """
+    told: dict[str, Any] = {"path": done.path, "base": done.base}
+    if done.commit:
+        told["commit"] = done.commit
+    if not done.is_shared:
+        told["unsaved"] = True
+    return answer(told, status, etag(done.base))
 
 
 def mended(text: str) -> str:

@@ -10,7 +10,7 @@ from bot.http.problems import RETRY_S, Problem, not_found
 from bot.notes import told
 from memory.errors import StoreDown
 from wiki import paths
-from wiki.errors import Exists, NotAPath, NotThere, Stale, TooLong
+from wiki.errors import Exists, NotAPath, NotThere, Stale, TooLong, WikiDown
 from wiki.paths import Access, Place
 
 PATH_CHARS = 1_000
@@ -27,6 +27,7 @@ def refused(pointer: str = "/path", text: str | None = None) -> Iterator[None]:
 
     Raises:
         Problem: 404, 409, 412, 422 or 503.
+        StoreDown: the archive cannot be used.
     """
     try:
         with told():
@@ -44,7 +45,9 @@ def refused(pointer: str = "/path", text: str | None = None) -> Iterator[None]:
         ) from None  # fmt: skip
     except Stale as error:
         raise stale(error.text, error.base) from None
-    except StoreDown:
+    except StoreDown as error:
+        if not isinstance(error.__cause__, WikiDown):
+            raise  # it is the archive
         headers = {"Retry-After": RETRY_S}
         raise Problem(503, "wiki_down", "the wiki cannot be used now", headers=headers) from None
 
