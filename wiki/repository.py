@@ -128,8 +128,6 @@ class Repository:
         self._held = threading.local()
         self._opening = threading.RLock()
         self._opened: Repo | None = None
-        self._unsynced: set[Path] = set()
-        """Folders in the store with names that are not on the disk yet."""
         self._tree = lru_cache(maxsize=TREES)(self._read_tree)
         self._version = lru_cache(maxsize=VERSIONS)(self._read_version)
         self._flat = lru_cache(maxsize=FLAT)(self._read_flat)
@@ -496,7 +494,6 @@ class Repository:
             made.encoding = b"UTF-8"
             made.message = message.encode()
             self._add(made)
-            self._sync()
         if check is not None:
             check()
         new = made.id.decode()
@@ -520,7 +517,6 @@ class Repository:
             made.author_timezone = made.commit_timezone = 0
             made.message = b"What the folder shows\n"
             self._add(made)
-            self._sync()
         return made.id.decode()
 
     def fetch(self, client: Any, path: str, wanted: Callable[[str], bool]) -> dict[str, str]:
@@ -579,7 +575,6 @@ class Repository:
         blob = Blob.from_string(data)
         with self.holding(), self._using():
             self._add(blob)
-            self._sync()
         return blob.id.decode()
 
     def move(self, name: str, old: str | None, new: str) -> bool:
@@ -601,8 +596,7 @@ class Repository:
                 write_new(draft, new.encode() + b"\n", 0o644)
                 self._lock_ref(name, draft, lock)
                 try:
-                    is_there = self._read_ref(name) != (None if old is None else old.encode())
-                    if is_there:
+                    if self._read_ref(name) != (None if old is None else old.encode()):
                         return False
                     os.replace(lock, path)
                 finally:
@@ -610,7 +604,8 @@ class Repository:
                         lock.unlink()
             finally:
                 draft.unlink(missing_ok=True)
-            sync_folder(path.parent)
+            if not name.startswith("refs/mercury/"):  # ours alone: an older one costs a look
+                sync_folder(path.parent)
         return True
 
     def _free_locks(self) -> None:
@@ -644,13 +639,13 @@ class Repository:
     def _add(self, made: ShaFile) -> None:
         """Puts a loose object on the disk under git's own rules, so that `git fsck` is content.
 
+        Its bytes are on the disk before it has its name; the name is, as with git, at the latest
+        when the branch that needs it has moved, since file systems keep names in their order.
         Not by dulwich, whose lock files beside objects are damage to git when a writer is killed;
         a file `tmp_obj_…` is nothing to it. What a killed writer left is taken away first.
         """
         loose = self.path / "objects" / made.id[:2].decode() / made.id[2:].decode()
-        if not loose.parent.is_dir():
-            loose.parent.mkdir(exist_ok=True)
-            self._unsynced.add(self.path / "objects")
+        loose.parent.mkdir(exist_ok=True)
         loose.with_name(f"{loose.name}.lock").unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             if loose.stat().st_size:
@@ -660,13 +655,6 @@ class Repository:
         draft = loose.with_name(f"tmp_obj_{secrets.token_hex(6)}")
         write_new(draft, made.as_legacy_object(COMPRESSION), 0o444)
         os.replace(draft, loose)
-        self._unsynced.add(loose.parent)
-
-    def _sync(self) -> None:
-        """Puts the names of new objects on the disk."""
-        for folder in self._unsynced:
-            sync_folder(folder)
-        self._unsynced.clear()
 
     def _changed_tree(
         self, repo: Repo, tree: str | None, blobs: Mapping[tuple[str, ...], str | None]
