@@ -235,7 +235,7 @@ def _sweeping(
         n += 1
         if n % 10 == 0:
             # git looks at objects first and at branches later: what comes between seems missing
-            with _STILL, vault.repository.holding():
+            with _STILL, vault.repository.lock.holding():
                 why = unsound(vault)
             if why:
                 raise AssertionError(f"git finds the repository unsound: {why}")

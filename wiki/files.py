@@ -2,7 +2,8 @@
 
 A file is exchanged with its new version in one step, and what comes out is looked at; if it is
 not what was expected, somebody edited it in between, and it is left beside the file as an
-`.aside` for the next merge. A process that dies leaves at most such a file.
+`.aside` for the next merge. A process that dies leaves at most such a file, or a draft that is
+not whole yet and never had a name that is looked at.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from pathlib import Path
 from wiki.disk import sync_folder, write_new
 
 ASIDE = re.compile(r"\.(?P<name>.+)\.(?P<base>[0-9a-f]{40}|new)\.aside")
+DRAFT = ".mercury-draft"
+"""How a file's name ends as long as it is being written."""
+DRAFT_STALE_S = 60.0
+"""The age at which a draft has lost its process."""
 LARGEST = 1_000_000
 """Bytes of a file that is looked at; a note has at most 20,000 characters."""
 
-_EXCHANGE, _AT_FDCWD = 2, -100
+_NO_REPLACE, _EXCHANGE, _AT_FDCWD = 1, 2, -100
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Seen:
     """A file as it was seen.
 
     Args:
-        id: the blob that git would make of it; '' for one that is too large.
+        id: the blob that git would make of it; '' for one that is too large, or not to be read.
         at: when it was changed last, in seconds since the epoch.
     """
 
@@ -54,7 +59,7 @@ class Files:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def scan(self, folder: str) -> tuple[dict[str, Seen], list[str]] | None:
         """Every Markdown file below a folder, and every file that was set aside.
@@ -63,14 +68,14 @@ class Files:
         """
         found: dict[str, Seen] = {}
         asides: list[str] = []
-        if not _is_folder(self.root / folder):
+        if self.is_linked(folder) or not _is_folder(self.root / folder):
             return None
         left = [folder]
         while left:
             at = left.pop()
             try:
                 entries = list(os.scandir(self.root / at))
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
             for entry in entries:
                 path = f"{at}/{entry.name}"
@@ -81,6 +86,8 @@ class Files:
                     continue
                 elif ASIDE.fullmatch(entry.name):
                     asides.append(path)
+                elif entry.name.startswith(".") and entry.name.endswith(DRAFT):
+                    self._drop_stale(path)
                 elif entry.name.endswith(".md") and not entry.name.startswith("."):
                     with suppress(FileNotFoundError):
                         found[path] = self._seen(path, entry.stat(follow_symlinks=False))
@@ -97,18 +104,32 @@ class Files:
             return None
 
     def _seen(self, path: str, status: os.stat_result) -> Seen:
-        mark = (status.st_mtime_ns, status.st_size, status.st_ino)
+        mark = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        if known is None or known[0] != mark:
-            id_ = "" if status.st_size > LARGEST else blob_id((self.root / path).read_bytes())
-            known = (mark, id_)
-            if status.st_mtime < time.time() - 2:  # a file may change twice within its clock's tick
-                self._known[path] = known
-        return Seen(known[1], status.st_mtime)
+        if known is not None and known[0] == mark:
+            return Seen(known[1], status.st_mtime)
+        try:
+            id_ = "" if status.st_size > LARGEST else blob_id(self.read(path))
+        except FileNotFoundError:
+            raise
+        except OSError:  # whoever reads it is told why
+            return Seen("", status.st_mtime)
+        if status.st_ctime < time.time() - 2:  # a file may change twice within its clock's tick
+            self._known[path] = (mark, id_)
+        return Seen(id_, status.st_mtime)
+
+    def _drop_stale(self, path: str) -> None:
+        with suppress(OSError):
+            if os.lstat(self.root / path).st_ctime < time.time() - DRAFT_STALE_S:
+                self.drop(path)
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file."""
-        return (self.root / path).read_bytes()
+        """The bytes of a file.
+
+        Raises:
+            OSError: it cannot be read, is no file, or has more than `LARGEST` bytes.
+        """
+        return _bytes(self.root / path)
 
     def is_linked(self, path: str) -> bool:
         """Whether a part of the path is a link, or no folder where one has to be."""
@@ -121,6 +142,8 @@ class Files:
                     return True
             except FileNotFoundError:
                 return False
+            except NotADirectoryError:
+                return True
         return (at / name).is_symlink()
 
     def put(self, path: str, expected: str | None, data: bytes | None) -> bool:
@@ -134,24 +157,23 @@ class Files:
             OSError: the disk does not take it; the file is as it was.
         """
         target = self.root / path
-        if self.is_linked(path):
+        if self.is_linked(path) or _is_no_file(target):
             return False
-        target.parent.mkdir(parents=True, exist_ok=True)
         aside = target.with_name(f".{target.name}.{expected or 'new'}.aside")
-        if data is not None:
-            try:
-                write_new(aside, data)
-            except FileExistsError:
+        if data is None:
+            if not os.path.lexists(target):
+                return True
+            if expected is None or os.path.lexists(aside):
                 return False
-        if expected is None:
-            done = data is None or _placed(aside, target)
-        elif data is None:
-            done = self._taken_away(target, aside, expected)
+            done = _taken_away(target, aside, expected)
         else:
-            done = self._exchanged(target, aside, expected)
+            _make_folder(target.parent)
+            draft = _drafted(target, data)
+            if expected is None:
+                done = _placed(draft, target)
+            else:
+                done = _placed(draft, aside) and _exchanged(target, aside, expected)
         sync_folder(target.parent)
-        if data is not None and done:
-            self._known.pop(path, None)
         return done
 
     def drop(self, path: str) -> None:
@@ -169,37 +191,67 @@ class Files:
                 return
             parts.pop()
 
-    @staticmethod
-    def _exchanged(target: Path, aside: Path, expected: str) -> bool:
-        try:
-            exchanged = _rename2(aside, target, _EXCHANGE)
-        except FileNotFoundError:
-            aside.unlink()
-            return False
-        if not exchanged:
-            new = aside.with_name(f"{aside.name}.tmp")
-            os.rename(aside, new)
-            try:
-                os.rename(target, aside)
-            except FileNotFoundError:
-                new.unlink()
-                return False
-            placed = _placed(new, target)
-            return _dropped_if(aside, expected) and placed
-        return _dropped_if(aside, expected)
 
-    @staticmethod
-    def _taken_away(target: Path, aside: Path, expected: str) -> bool:
-        try:
-            os.rename(target, aside)
-        except FileNotFoundError:
-            return True
+def _drafted(target: Path, data: bytes) -> Path:
+    """A file that is whole and on the disk before it has any name that somebody looks at."""
+    draft = target.with_name(f".{target.name}{DRAFT}")
+    draft.unlink(missing_ok=True)
+    write_new(draft, data)
+    with suppress(FileNotFoundError):
+        os.chmod(draft, stat.S_IMODE(os.lstat(target).st_mode))
+    return draft
+
+
+def _exchanged(target: Path, aside: Path, expected: str) -> bool:
+    """Exchanges a file with its new version, which lies aside."""
+    try:
+        is_exchanged = _rename2(aside, target, _EXCHANGE)
+    except FileNotFoundError:
+        aside.unlink()
+        return False
+    except OSError:
+        aside.unlink()
+        raise
+    if is_exchanged:
         return _dropped_if(aside, expected)
+    return _exchanged_by_names(target, aside, expected)
+
+
+def _exchanged_by_names(target: Path, aside: Path, expected: str) -> bool:
+    """The same in two steps: for a moment there is no file."""
+    new = target.with_name(f".{target.name}.new.aside")
+    os.replace(aside, new)
+    try:
+        os.rename(target, aside)
+    except FileNotFoundError:
+        new.unlink()
+        return False
+    except OSError:
+        new.unlink()
+        raise
+    try:
+        placed = _placed(new, target)
+    except OSError:
+        with suppress(FileExistsError):
+            _rename_new(aside, target)
+        raise
+    return _dropped_if(aside, expected) and placed
+
+
+def _taken_away(target: Path, aside: Path, expected: str) -> bool:
+    try:
+        os.rename(target, aside)
+    except FileNotFoundError:
+        return True
+    return _dropped_if(aside, expected)
 
 
 def _dropped_if(aside: Path, expected: str) -> bool:
     """Takes away what came out if it was what was expected; else it waits to be merged."""
-    if blob_id(aside.read_bytes()) != expected:
+    try:
+        if blob_id(_bytes(aside)) != expected:
+            return False
+    except OSError:
         return False
     aside.unlink()
     return True
@@ -208,12 +260,47 @@ def _dropped_if(aside: Path, expected: str) -> bool:
 def _placed(new: Path, target: Path) -> bool:
     """Gives a new file its name, unless somebody has used that name meanwhile."""
     try:
-        os.link(new, target)
+        _rename_new(new, target)
     except FileExistsError:
-        return False
-    finally:
         new.unlink()
+        return False
+    except OSError:
+        new.unlink()
+        raise
     return True
+
+
+def _rename_new(old: Path, new: Path) -> None:
+    """Gives a file of ours another name, unless something has that name.
+
+    Raises:
+        FileExistsError: it has.
+    """
+    if not _rename2(old, new, _NO_REPLACE):
+        os.link(old, new)
+        old.unlink()
+
+
+def _bytes(path: Path) -> bytes:
+    """The bytes of a file of a size that is looked at."""
+    with open(path, "rb", opener=_opened) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return data
+
+
+def _opened(path: str, flags: int) -> int:
+    """Opens no link, and does not wait for somebody who writes into a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes a folder and those above it, down to the disk: one that is lost takes notes along."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -235,5 +322,13 @@ def _rename2(old: Path, new: Path, flags: int) -> bool:
 def _is_folder(path: Path) -> bool:
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether something stands there that is no file."""
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False

@@ -119,7 +119,7 @@ class Folder:
         look = self._look(area)
         if look.is_there and not look.asides and look.head == look.shown and self._equal(look):
             return
-        with self._repository.holding():
+        with self._repository.lock.holding():
             look = self._look(area)
             self._take_asides(area, look, report)
             look = self._look(area)
@@ -148,7 +148,7 @@ class Folder:
         differing = {path: id_ for path, id_ in behind.items() if at_head.get(path) != id_}
         now = self._repository.snapshot(head, differing) if differing else head
         if now != shown:
-            self._repository.move(self._shown_ref(area), shown, now)
+            self._repository.refs.move(self._shown_ref(area), shown, now)
 
     def _look(self, area: Area) -> _Look:
         head = self._repository.head(area.branch)
@@ -313,7 +313,7 @@ class Folder:
             self._repository.head(area.branch), path
         ):
             return
-        with self._repository.holding():
+        with self._repository.lock.holding():
             shown = self._repository.path_id(self._repository.ref(self._shown_ref(area)), path)
             if file.id == shown or self._is_young(file):
                 return
@@ -336,10 +336,10 @@ class Folder:
             }
             before = shown or self._repository.root
             if [before] == self._repository.parents(commit) and set(now) == set(changed):
-                self._repository.move(self._shown_ref(area), shown, commit)
+                self._repository.refs.move(self._shown_ref(area), shown, commit)
             elif now:
                 snapshot = self._repository.snapshot(before, now)
-                self._repository.move(self._shown_ref(area), shown, snapshot)
+                self._repository.refs.move(self._shown_ref(area), shown, snapshot)
         except (OSError, WikiDown) as error:
             log.error("the wiki's folder could not be brought up to date: %s", error)
 
@@ -372,7 +372,7 @@ class Folder:
         shown = self._repository.ref(self._shown_ref(area))
         blob = {path: self._repository.path_id(commit, path)}
         snapshot = self._repository.snapshot(shown or self._repository.root, blob)
-        self._repository.move(self._shown_ref(area), shown, snapshot)
+        self._repository.refs.move(self._shown_ref(area), shown, snapshot)
 
     @staticmethod
     def _shown_ref(area: Area) -> str:

@@ -147,9 +147,9 @@ def stamped(text: str, values: Mapping[str, str | Sequence[str]]) -> str:
 def carried(old: str, new: str) -> str:
     """A new text for a note, with the foreign keys of the old one kept byte for byte.
 
-    A text without front matter keeps all of the old one's, and so does one whose own cannot be
-    read; one with front matter gives our keys, and foreign ones that the note does not have yet.
-    Where the old one's cannot be read, the new one's stands for it.
+    A text without front matter keeps all of the old one's; one with front matter gives our keys,
+    and foreign ones that the note does not have yet. Where the two cannot be brought together the
+    old one's stays whole, but for one that cannot be read.
     """
     before, after = _front(old), _front(new)
     if before is None:
@@ -160,9 +160,9 @@ def carried(old: str, new: str) -> str:
         gap = "" if body.startswith(("\n", "\r\n")) else newline
         return old[: before.end] + gap + body
     kept, given, body = before.keys(), after.keys(), new[after.end :]
-    if kept is None:
+    if before.problem:
         return new
-    if given is not None:
+    if kept is not None and given is not None:
         known = {key for key, _ in kept}
         foreign = [(key, raw) for key, raw in kept if key not in OURS]
         added = [(key, raw) for key, raw in given if key in OURS or (key and key not in known)]

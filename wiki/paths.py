@@ -145,6 +145,16 @@ def area_of_branch(branch: str) -> Area | None:
     return area_named(folder) if first == PEOPLE and _FOLDER.fullmatch(folder) else None
 
 
+def area_of_path(path: str) -> Area:
+    """The area of a path of the repository.
+
+    Raises:
+        NotThere: it is in nobody's.
+    """
+    first, _, rest = path.partition("/")
+    return COMMON if first == CURATED else area_named(rest.partition("/")[0])
+
+
 def place(access: Access, path: str, bare: Bare = "mine") -> Place:
     """The place that somebody's path stands for.
 

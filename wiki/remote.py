@@ -11,7 +11,8 @@ import logging
 import os
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,7 +104,7 @@ class Remote:
         for branch, head in theirs.items():
             ours = self._repository.head(branch)
             if ours is None:
-                moved |= self._repository.move(f"refs/heads/{branch}", None, head)
+                moved |= self._repository.refs.move(f"refs/heads/{branch}", None, head)
             elif not self._repository.has_ancestor(ours, head):
                 moved = True
                 self._join(branch, head)
@@ -112,10 +113,10 @@ class Remote:
 
     def _join(self, branch: str, theirs: str) -> None:
         """Fast forward where nothing is new here, else a merge with two parents."""
-        with self._repository.holding():
+        with self._repository.lock.holding():
             ours = self._repository.head(branch)
             is_behind = ours is not None and self._repository.has_ancestor(theirs, ours)
-            if is_behind and self._repository.move(f"refs/heads/{branch}", ours, theirs):
+            if is_behind and self._repository.refs.move(f"refs/heads/{branch}", ours, theirs):
                 return
             self._repository.commit(
                 branch, lambda head: self._merged(branch, head, theirs), AUTHOR.decode(),
@@ -164,10 +165,10 @@ class Remote:
     def _remember(self, branch: str, head: str) -> None:
         known = self._known(branch)
         if known != head:
-            self._repository.move(f"refs/mercury/remote/{branch}", known, head)
+            self._repository.refs.move(f"refs/mercury/remote/{branch}", known, head)
 
-    def _asked(self, what: str) -> _Asked:
-        return _Asked(self._url, self._token, what)
+    def _asked(self, what: str) -> AbstractContextManager[tuple[Any, str]]:
+        return _client_of(self._url, self._token, what)
 
 
 def _wanted(name: str) -> bool:
@@ -175,36 +176,32 @@ def _wanted(name: str) -> bool:
     return branch != name and paths.area_of_branch(branch) is not None
 
 
-class _Asked:
-    """A client of the remote for a while; whatever it raises becomes RemoteDown.
+@contextmanager
+def _client_of(url: str, token: str, what: str) -> Iterator[tuple[Any, str]]:
+    """A client of the remote for a while, and the path there; what it raises becomes RemoteDown.
 
     No text of an error carries the token: it is given to the client, not to the address.
     """
+    from dulwich.client import Urllib3HttpGitClient, get_transport_and_path
+    from dulwich.config import StackedConfig
 
-    def __init__(self, url: str, token: str, what: str) -> None:
-        self._url = url
-        self._token = token
-        self._what = what
-
-    def __enter__(self) -> tuple[Any, str]:
-        from dulwich.client import Urllib3HttpGitClient, get_transport_and_path
-        from dulwich.config import StackedConfig
-
+    try:
+        client, path = get_transport_and_path(
+            _address(url), config=StackedConfig.default(), username=USER if token else None,
+            password=token or None, ssh_command=os.environ.get("GIT_SSH_COMMAND") or _ssh(),
+        )  # fmt: skip
         try:
-            client, path = get_transport_and_path(
-                _address(self._url), config=StackedConfig.default(),
-                username=USER if self._token else None, password=self._token or None,
-                ssh_command=os.environ.get("GIT_SSH_COMMAND") or _ssh(),
-            )  # fmt: skip
-        except Exception as error:
-            raise RemoteDown(f"the remote cannot be used: {_why(error)}") from error
-        if isinstance(client, Urllib3HttpGitClient):
-            client._timeout = TIMEOUT_S
-        return client, path
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, RemoteDown):
-            raise RemoteDown(f"the remote cannot be {self._what}: {_why(error)}") from error
+            if isinstance(client, Urllib3HttpGitClient):
+                client._timeout = TIMEOUT_S  # nothing in between hands one on
+            yield client, path
+        finally:
+            client.close()
+            if isinstance(client, Urllib3HttpGitClient):
+                client.pool_manager.clear()
+    except WikiDown:
+        raise
+    except Exception as error:
+        raise RemoteDown(f"the remote cannot be {what}: {_why(error)}") from error
 
 
 def _ssh() -> str | None:

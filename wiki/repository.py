@@ -7,7 +7,6 @@ mended by hand. Real git may push at any moment. Knows nothing of notes, people 
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -15,8 +14,6 @@ import secrets
 import shutil
 import stat
 import threading
-import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,36 +21,22 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote, unquote
 
-import portalocker
-from dulwich.errors import (
-    ChecksumMismatch,
-    FileFormatException,
-    NotGitRepository,
-    ObjectFormatException,
-)
 from dulwich.file import FileLocked
 from dulwich.graph import find_merge_base
 from dulwich.objects import ZERO_SHA, Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
+from wiki.damage import told
 from wiki.disk import sync_folder, write_new
 from wiki.errors import NotThere, WikiDown
+from wiki.kernel_lock import KernelLock
+from wiki.refs import Refs
 
 log = logging.getLogger(__name__)
 
 MAIN = "main"
-LOCK_S = 20.0
-"""How long a write waits for the others before it."""
-DRAFT = "mercury-moves-"
-"""How a ref's next value is called before it has its name; the ref's own name follows."""
-REF_WAIT_S = 2.0
-"""How long a ref's lock of somebody else is waited for: a push may hold it."""
-REF_STALE_S = 5.0
-"""The age at which a ref's lock has lost its process."""
 RACES = 20
 """How often a write begins anew because a branch has moved meanwhile."""
 MOVED = "it moves all the time"
@@ -78,11 +61,6 @@ CONFIG = {
     (b"transfer",): {b"hideRefs": b"refs/mercury"},
 }  # fmt: skip
 _ID = re.compile(rb"[0-9a-f]{40}")
-_BROKEN = (
-    KeyError, ValueError, TypeError, AssertionError, zlib.error, ChecksumMismatch,
-    FileFormatException, NotGitRepository, ObjectFormatException,
-)  # fmt: skip
-"""What dulwich raises on a damaged repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +102,8 @@ class Repository:
 
     def __init__(self, path: Path, lock: Path) -> None:
         self.path = path
-        self._lock_path = lock
-        self._held = threading.local()
+        self.lock = KernelLock(lock)
+        self.refs = Refs(path, self.lock, self._packed)
         self._opening = threading.RLock()
         self._opened: Repo | None = None
         self._tree = lru_cache(maxsize=TREES)(self._read_tree)
@@ -144,11 +122,11 @@ class Repository:
         Raises:
             WikiDown: the folder cannot be written.
         """
-        with self.holding():
+        with self.lock.holding():
             if self.exists():
                 return
             draft = self.path.with_name(f"{self.path.name}.new")
-            with _told("cannot be made"):
+            with told("cannot be made"):
                 shutil.rmtree(draft, ignore_errors=True)
                 with Repo.init_bare(draft, mkdir=True, default_branch=b"main") as repo:
                     config = repo.get_config()
@@ -169,6 +147,10 @@ class Repository:
         """The commit that every branch begins with."""
         return str(_root()[1].id.decode())
 
+    def _packed(self, name: bytes) -> bytes | None:
+        with self._opening:
+            return self._repo().refs.get_packed_refs().get(Ref(name))
+
     def close(self) -> None:
         """Frees what is open."""
         with self._opening:
@@ -186,41 +168,8 @@ class Repository:
     @contextmanager
     def _using(self) -> Iterator[Repo]:
         """The repository for one thread at a time; what dulwich raises becomes WikiDown."""
-        with self._opening, _told("is damaged"):
+        with self._opening, told("is damaged"):
             yield self._repo()
-
-    # -- the lock -----------------------------------------------------------------------------
-
-    @contextmanager
-    def holding(self, wait_s: float = LOCK_S) -> Iterator[None]:
-        """The lock of all writers, for a while; a thread may hold it twice.
-
-        Raises:
-            WikiDown: another has it for too long, or it cannot be taken here.
-        """
-        if getattr(self._held, "depth", 0):
-            self._held.depth += 1
-            try:
-                yield
-            finally:
-                self._held.depth -= 1
-            return
-        lock = portalocker.Lock(
-            str(self._lock_path), mode="a", timeout=wait_s, check_interval=0.002,
-            flags=portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING,
-        )  # fmt: skip
-        try:
-            lock.acquire()
-        except portalocker.exceptions.LockException as error:
-            raise WikiDown("another process has held the wiki for too long") from error
-        except OSError as error:
-            raise WikiDown(f"the wiki cannot be written: {error.strerror}") from error
-        self._held.depth = 1
-        try:
-            yield
-        finally:
-            self._held.depth = 0
-            lock.release()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -240,8 +189,7 @@ class Repository:
         """What a ref names; one that was torn by a crash is mended first."""
         if not self.exists():
             raise WikiDown("the wiki's repository is not there")
-        with _told("is damaged"):
-            found = self._read_ref(name)
+        found = self.refs.read(name)
         if found is None:
             return None
         if _ID.fullmatch(found):
@@ -254,14 +202,13 @@ class Repository:
         A commit whose write was not finished may be found; one that was acknowledged cannot be
         missed, since its objects were on the disk before the branch moved.
         """
-        with self.holding():
+        with self.lock.holding():
             branch = name.removeprefix("refs/heads/")
             tip = self._newest(branch) if name.startswith("refs/heads/") else None
             log.error("the ref %s was torn by a crash; it is %s now", name, tip or "gone")
-            with _told("cannot be written"):
-                (self.path / name).unlink(missing_ok=True)
+            self.refs.drop(name)
             if tip is not None:
-                self.move(name, None, tip)
+                self.refs.move(name, None, tip)
             return tip
 
     def _newest(self, branch: str) -> str | None:
@@ -451,7 +398,7 @@ class Repository:
         Raises:
             WikiDown: nothing was committed.
         """
-        with self.holding():
+        with self.lock.holding():
             for _ in range(RACES):
                 head = self.head(branch)
                 changes, message = decide(head)
@@ -497,7 +444,7 @@ class Repository:
         if check is not None:
             check()
         new = made.id.decode()
-        if not self.move(f"refs/heads/{branch}", head, new):
+        if not self.refs.move(f"refs/heads/{branch}", head, new):
             raise Moved
         for path, blob in blobs.items():
             wanted = None if blob is None else blob.id.decode()
@@ -507,7 +454,7 @@ class Repository:
 
     def snapshot(self, commit: str, blobs: Mapping[str, str | None]) -> str:
         """A commit under no branch, with the files of another one but for some."""
-        with self.holding(), self._using() as repo:
+        with self.lock.holding(), self._using() as repo:
             changed = {tuple(path.split("/")): id_ for path, id_ in blobs.items()}
             tree = self._changed_tree(repo, self._tree_of(commit), changed)
             made, root = Commit(), _root()[1]
@@ -573,68 +520,9 @@ class Repository:
     def add_blob(self, data: bytes) -> str:
         """Keeps bytes under no path yet; returns their id."""
         blob = Blob.from_string(data)
-        with self.holding(), self._using():
+        with self.lock.holding(), self._using():
             self._add(blob)
         return blob.id.decode()
-
-    def move(self, name: str, old: str | None, new: str) -> bool:
-        """Moves a ref from one commit to another; False when it was elsewhere.
-
-        Keeps to git's own protocol (`<ref>.lock`, then a rename), with a lock that is a second
-        name of a file of ours: so the lock of a killed writer is known for what it is.
-
-        Raises:
-            WikiDown: the ref is locked by another program for too long.
-        """
-        path = self.path / name
-        lock = path.with_name(f"{path.name}.lock")
-        draft = self.path / f"{DRAFT}{quote(name, safe='')}"
-        with self.holding(), _told("cannot be written"):
-            self._free_locks()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                write_new(draft, new.encode() + b"\n", 0o644)
-                self._lock_ref(name, draft, lock)
-                try:
-                    if self._read_ref(name) != (None if old is None else old.encode()):
-                        return False
-                    os.replace(lock, path)
-                finally:
-                    if draft.exists() and lock.exists() and draft.samefile(lock):
-                        lock.unlink()
-            finally:
-                draft.unlink(missing_ok=True)
-            if not name.startswith("refs/mercury/"):  # ours alone: an older one costs a look
-                sync_folder(path.parent)
-        return True
-
-    def _free_locks(self) -> None:
-        """Takes away what a killed writer left of a ref's move; we hold its kernel lock now."""
-        for draft in self.path.glob(f"{DRAFT}*"):
-            lock = self.path / f"{unquote(draft.name.removeprefix(DRAFT))}.lock"
-            if lock.exists() and lock.samefile(draft):
-                lock.unlink()
-            draft.unlink()
-
-    def _lock_ref(self, name: str, draft: Path, lock: Path) -> None:
-        waiting = Retrying(
-            retry=retry_if_exception_type(FileExistsError), stop=stop_after_delay(REF_WAIT_S),
-            wait=wait_random(0.005, 0.05), reraise=True,
-        )  # fmt: skip
-        try:
-            waiting(os.link, draft, lock)
-        except FileExistsError as taken:
-            if not _removed_if_stale(lock):
-                raise WikiDown(f"{name} is locked by another program") from taken
-            os.link(draft, lock)
-
-    def _read_ref(self, name: str) -> bytes | None:
-        """What a ref holds, loose or packed; None where there is none."""
-        try:
-            return (self.path / name).read_bytes().split(b"\n", 1)[0].strip()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            with self._opening:
-                return self._repo().refs.get_packed_refs().get(Ref(name.encode()))
 
     def _add(self, made: ShaFile) -> None:
         """Puts a loose object on the disk under git's own rules, so that `git fsck` is content.
@@ -705,28 +593,3 @@ def _root() -> tuple[Tree, Commit]:
 
 def _ref(branch: str) -> Ref:
     return Ref(f"refs/heads/{branch}".encode())
-
-
-def _removed_if_stale(lock: Path) -> bool:
-    try:
-        if time.time() - lock.stat().st_mtime < REF_STALE_S:
-            return False
-        lock.unlink()
-    except FileNotFoundError:
-        return True
-    log.warning("a lock that a killed program left in the wiki was removed")
-    return True
-
-
-@contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Turns what dulwich and the system raise into WikiDown."""
-    try:
-        yield
-    except FileLocked:
-        raise
-    except OSError as error:
-        why = "no space is left" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        raise WikiDown(f"the wiki's repository cannot be used: {why}") from error
-    except _BROKEN as error:
-        raise WikiDown(f"the wiki's repository {what}: {type(error).__name__} {error}") from error

@@ -18,6 +18,7 @@ from wiki import note, paths
 from wiki.errors import Exists, NotAllowed, NotAPath, NotThere, Stale, TooLong, WikiDown
 from wiki.files import Files, blob_id
 from wiki.folder import OPERATOR, Folder, Report
+from wiki.links import Links
 from wiki.merge import conflict_path, is_conflict, merge
 from wiki.paths import Access, Area, Bare, Place
 from wiki.repository import Change, Repository, Version, signature
@@ -134,6 +135,7 @@ class Vault:
         self.repository = Repository(root / ".git", root / ".mercury.lock")
         self.folder = Folder(Files(root), self.repository, clock)
         self.index = Index(index, self.repository, words)
+        self.links = Links(self.index, self.repository)
         self._clock = clock
         self._step = step
 
@@ -226,11 +228,10 @@ class Vault:
         if not self.is_there():
             return []
         areas = list(dict.fromkeys([*access.readable(), at.area]))
-        named = [self._named(one) for one in self.index.named(areas, at.path)]
         linking = [
-            self._shown(access, path)
-            for _, path, target in self.index.linking(areas, at.path)
-            if path != at.path and note.resolve(target, named) == self._named(at.path)
+            self._shown(access, one)
+            for one, _ in self.links.leading_to(areas, at.path)
+            if one != at.path
         ]
         return list(dict.fromkeys(linking))
 
@@ -380,7 +381,8 @@ class Vault:
             raise Exists(paths.shown(access, target))
         self._take(source)
         self._take(target)
-        rewritten = self._links_to(access, source, target)
+        areas = self.folder.areas()[0] if access.is_operator else access.readable()
+        renamed = self.links.renamed(areas, source, target)
         found: list[str] = []
 
         def into(head: str | None) -> tuple[list[Change], str]:
@@ -391,16 +393,15 @@ class Vault:
                 raise Exists(paths.shown(access, target))
             self._must_fit(access, target, head)
             found[:] = [id_]
-            moved = self._relinked(self._text(id_), rewritten.get(source.path, {}))
+            moved = note.with_links(self._text(id_), renamed.get(source.path, {}).get)
             changes = [Change(target.path, moved.encode())]
             if source.area == target.area:
                 changes.append(Change(source.path, None))
-            return [*changes, *self._relinking(head, target.area, source, rewritten)], by.message(
-                f"Move {source.path} to {target.path}"
-            )
+            changes += self.links.changes(head, target.area, source.path, renamed)
+            return changes, by.message(f"Move {source.path} to {target.path}")
 
         def out(head: str | None) -> tuple[list[Change], str]:
-            changes = self._relinking(head, source.area, source, rewritten)
+            changes = self.links.changes(head, source.area, source.path, renamed)
             if self.repository.path_id(head, source.path) == found[0]:
                 changes.append(Change(source.path, None))
             return changes, by.message(f"Move {source.path} to {target.path}")
@@ -408,17 +409,20 @@ class Vault:
         commit = self._committed(target, into, by)
         if source.area != target.area:
             self._committed(source, out, by)
-        for area in {self._area(linking) for linking in rewritten} - {source.area, target.area}:
+        for area in {paths.area_of_path(linking) for linking in renamed} - {
+            source.area,
+            target.area,
+        }:
             self._committed(
                 Place(area, area.folder),
                 lambda head, area=area: (  # type: ignore[misc]
-                    self._relinking(head, area, source, rewritten),
+                    self.links.changes(head, area, source.path, renamed),
                     by.message(f"Follow {target.path}"),
                 ),
                 by,
             )  # fmt: skip
         id_ = self.repository.path_id(self.repository.head(target.area.branch), target.path)
-        changed = sorted(self._shown(access, one) for one in rewritten if one != source.path)
+        changed = sorted(self._shown(access, one) for one in renamed if one != source.path)
         return Saved(paths.shown(access, target), id_ or "", commit), changed
 
     def restore(
@@ -580,7 +584,7 @@ class Vault:
 
     def _drop(self, offer: Offer, by: By) -> None:
         """Takes the promoted note out of the person's area, if it is still that very one."""
-        area = self._area(offer.source)
+        area = paths.area_of_path(offer.source)
 
         def decide(head: str | None) -> tuple[list[Change], str]:
             if self.repository.path_id(head, offer.source) != offer.blob:
@@ -675,7 +679,7 @@ class Vault:
             changed[:] = [change.path for change in changes]
             return changes, message
 
-        with self.repository.holding():
+        with self.repository.lock.holding():
             commit = self.repository.commit(
                 at.area.branch, deciding, by.signature, self._clock(), by.check
             )
@@ -737,61 +741,8 @@ class Vault:
                 left += new
         return None
 
-    def _links_to(self, access: Access, source: Place, target: Place) -> dict[str, dict[str, str]]:
-        """For each note that links to a moved one: its links' targets, and what they become."""
-        areas = access.readable()
-        if access.is_operator:
-            areas = self.folder.areas()[0]
-        found: dict[str, dict[str, str]] = {}
-        for area, linking, wanted in self.index.linking(areas, source.path):
-            visible = [area] if area != paths.COMMON else []
-            named = [
-                self._named(path)
-                for path in self.index.named([paths.COMMON, *visible], source.path)
-            ]
-            if note.resolve(wanted, named) != self._named(source.path):
-                continue
-            others = self.index.named([paths.COMMON, *visible], target.path)
-            new = self._named(target.path).removesuffix(".md")
-            if not wanted.startswith((f"{paths.CURATED}/", f"{paths.MINE}/")):
-                is_bare = "/" not in wanted and not others
-                new = note.name_of(target.path) if is_bare else new.partition("/")[2]
-            if new != wanted:
-                found.setdefault(linking, {})[wanted] = new
-        return found
-
-    def _relinking(
-        self, head: str | None, area: Area, source: Place, rewritten: dict[str, dict[str, str]]
-    ) -> list[Change]:
-        """The changes of one area that follow a moved note."""
-        changes = []
-        for path, renamed in rewritten.items():
-            id_ = self.repository.path_id(head, path) if self._area(path) == area else None
-            if id_ is not None and path != source.path:
-                text = self._text(id_)
-                new = self._relinked(text, renamed)
-                if new != text:
-                    changes.append(Change(path, new.encode("utf-8", "replace")))
-        return changes
-
-    @staticmethod
-    def _relinked(text: str, renamed: Mapping[str, str]) -> str:
-        return note.with_links(text, renamed.get)
-
-    @staticmethod
-    def _area(path: str) -> Area:
-        first, _, rest = path.partition("/")
-        if first == paths.CURATED:
-            return paths.COMMON
-        return paths.area_named(rest.partition("/")[0])
-
-    def _named(self, path: str) -> str:
-        """A path as its own person names it."""
-        area = self._area(path)
-        return path if area == paths.COMMON else f"{paths.MINE}{path[len(area.folder) :]}"
-
     def _shown(self, access: Access, path: str) -> str:
-        return paths.shown(access, Place(self._area(path), path))
+        return paths.shown(access, Place(paths.area_of_path(path), path))
 
 
 def difference(old: str, new: str, old_name: str, new_name: str) -> str:
