@@ -89,10 +89,12 @@ def banner(settings: Settings, host: str) -> list[str]:
         else "none: answers are quotes from memory (set MODEL_URL and MODEL)"
     )
     mirror = "mirrored in Redis" if settings.redis_url else "no mirror (set REDIS_URL)"
+    remote = "shared" if settings.wiki_remote else "no remote (set WIKI_REMOTE)"
     return [
         f"Mercury listens on http://{host}:{settings.port}",
         f"  archive      {archive_of(settings)}",
         f"  history      in this process, {mirror}, rebuilt from the archive",
+        f"  wiki         notes in {settings.wiki_path}, {remote}",
         f"  model        {model}",
         f"  Google Chat  {chat}",
         "  try it       mfw chat      (in another terminal)",
