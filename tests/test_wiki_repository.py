@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.wikis import ALICE, git, is_sound, shows_heads, vault_in, write
+from wiki import repository
 from wiki.errors import WikiDown
 from wiki.paths import Access
 from wiki.vault import By, Vault
@@ -141,6 +142,46 @@ def test_a_full_disk_loses_nothing_and_mends_itself(
     assert texts(vault) == {"mine/first.md": "first\n"}
     write(vault, "a.md", "x\n")
     assert texts(vault)["mine/a.md"] == "x\n"
+    assert is_sound(vault)
+
+
+def loose(vault: Vault) -> int:
+    return sum(len(list(one.iterdir())) for one in (vault.root / ".git/objects").glob("??"))
+
+
+def test_many_loose_objects_are_packed(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repository, "LOOSE", 256)
+    other = vault_in(vault.root.parent)
+    (vault.root / ".git/objects/17").mkdir(exist_ok=True)
+    for n in range(30):
+        write(vault, f"{n}.md", f"{n}\n")
+    (vault.root / ".git/objects/17/counted").write_bytes(b"")
+    before = texts(vault)
+    assert texts(other) == before
+    vault.sweep()
+    (vault.root / ".git/objects/17/counted").unlink()
+    assert loose(vault) == 0
+    assert is_sound(vault)
+    assert texts(vault) == texts(other) == before
+    write(other, "more.md", "x\n")
+    assert len(texts(vault)) == len(before) + 1
+    other.close()
+
+
+def test_real_git_may_collect_and_pack_at_any_time(vault: Vault) -> None:
+    for n in range(10):
+        write(vault, f"{n}.md", f"{n}\n")
+    before = texts(vault)
+    git(vault.root, "gc", "-q", "--prune=now")
+    git(vault.root, "pack-refs", "--all")
+    assert not (vault.root / ".git" / OWN).exists()
+    assert texts(vault) == before
+    write(vault, "5.md", "changed\n")
+    write(vault, "curated/new.md", "new\n", "")
+    vault.sweep()
+    assert texts(vault)["mine/5.md"] == "changed\n"
+    assert len(vault.history(ME, "5.md")) == 2
+    assert shows_heads(vault)
     assert is_sound(vault)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from dulwich.file import FileLocked
 from dulwich.graph import find_merge_base
+from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ZERO_SHA, Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import Ref
 from dulwich.repo import Repo
@@ -40,6 +41,8 @@ MAIN = "main"
 RACES = 20
 """How often a write begins anew because a branch has moved meanwhile."""
 MOVED = "it moves all the time"
+SAMPLE, LOOSE = "17", 4_096
+"""Whose files are counted, and how many loose objects are too many."""
 COMPRESSION = 1
 """Of zlib: most of what is written is small, or ids that cannot be compressed."""
 LATEST = 253_402_300_799
@@ -163,6 +166,9 @@ class Repository:
             if not self.exists():
                 raise WikiDown("the wiki's repository is not there")
             self._opened = Repo(str(self.path))
+            store = self._opened.object_store
+            if isinstance(store, DiskObjectStore):
+                store.fsync_object_files = True  # packs: what is fetched, and what is tidied
         return self._opened
 
     @contextmanager
@@ -516,6 +522,23 @@ class Repository:
             return MOVED  # in a folder: another clone pushes just now
         refused = [str(why) for why in (told.ref_status or {}).values() if why]
         return MOVED if moved else "; ".join(refused)
+
+    def tidy(self) -> int:
+        """Packs loose objects when there are many; returns how many were packed.
+
+        How many there are is guessed from one of their 256 folders, as git does for its own gc.
+        """
+        try:
+            found = len(os.listdir(self.path / "objects" / SAMPLE))
+        except FileNotFoundError:
+            return 0
+        if found * 256 < LOOSE:
+            return 0
+        with self.lock.holding(), self._using() as repo:
+            store = repo.object_store
+            packed = store.pack_loose_objects() if isinstance(store, DiskObjectStore) else 0
+        log.info("%d objects of the wiki were packed", packed)
+        return packed
 
     def add_blob(self, data: bytes) -> str:
         """Keeps bytes under no path yet; returns their id."""

@@ -604,6 +604,7 @@ class Vault:
             self.ready()
         report = self.folder.sweep(show_missing)
         self.index.refresh(self.folder.areas()[0])
+        self.repository.tidy()
         return report
 
     def problems(self) -> dict[str, str]:
