@@ -21,6 +21,8 @@ from memory.text import clean_for_model, is_blank, mend
 from tests import floods
 from tests.fakes import google_keys
 from tests.fakes.google_keys import AUDIENCE, PROJECT, Signer
+from wiki import note
+from wiki.merge import merge
 
 MILLI = 1e3
 CHARS = 30_000
@@ -96,6 +98,19 @@ def _floods() -> Iterator[tuple[str, float, list[Callable[[], object]]]]:
     yield "cutting 500,000 characters into terms", 2.0, [
         partial(terms.tokens, "e" + text(unit, 500_000)) for unit in floods.TERMS
     ]  # fmt: skip
+    yield "reading a hostile note", 2.0, [
+        partial(_read_note, flood) for flood in floods.NOTES.values()
+    ]  # fmt: skip
+    yield "merging a hostile note", 2.0, [
+        partial(merge, *("".join(lines)[:20_000].encode() for lines in versions))
+        for versions in floods.LINES.values()
+    ]  # fmt: skip
+
+
+def _read_note(text: str) -> None:
+    note.parse(text)
+    note.title_of(text, "x.md")
+    note.links(text)
 
 
 def _refused(body: bytes) -> None:

@@ -62,6 +62,7 @@ class Notes:
         self._next_look = 0.0
         self._failures = 0
         self._taken_over: set[str] = set()
+        self._sharing = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._lines = lru_cache(maxsize=1_000)(self._list_titles)
@@ -101,7 +102,7 @@ class Notes:
         """
         self.catch_up(access.person)
         saved = self.vault.write(access, path, text, base, by, stamps, is_new)
-        if self._waiting is None or not saved.commit or self._shared():
+        if self._waiting is None or not saved.commit or self._is_at_remote():
             return saved
         written = self.vault.read(Access(access.person), saved.path).text
         self._waiting.add(access.person, saved.path, base or "", written, by.trailers)
@@ -119,8 +120,14 @@ class Notes:
                 self.vault.merge_in(row.person, row.path, row.base, row.text, by)
                 self._taken_over.add(row.id)
 
+    def _is_at_remote(self) -> bool:
+        """Whether the remote has everything that is here; many writers share one push."""
+        with self._sharing:
+            is_there = self.remote is None or not self.remote.unpushed()
+            return is_there or self._shared()
+
     def _shared(self) -> bool:
-        """Whether the remote has everything now; one that was away just now is not asked."""
+        """Whether both sides are the same now; a remote that was away just now is not asked."""
         if self._failures and time.monotonic() < self._next_look:
             return False
         self._next_look = 0.0

@@ -106,7 +106,7 @@ PERSONS = st.one_of(
 @example("http:a.b", "http:a-b")
 @example("http:" + "a" * 41, "http:" + "a" * 42)
 @example("google-chat:users/1", "google-chat:users/01")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_two_persons_never_share_a_folder(one: str, other: str) -> None:
     assert (area_of(one) == area_of(other)) == (one == other)
     assert area_named(folder_of(one)) == area_of(one)
@@ -326,7 +326,7 @@ PATHS = st.one_of(
 
 
 @given(PATHS, st.sampled_from([ME, OPERATOR, ACTING, Access(ALICE, in_space=True)]))
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=1_000, deadline=None)
 def test_any_text_is_a_place_below_its_area_or_refused(text: str, access: Access) -> None:
     try:
         at = place(access, text)

@@ -165,11 +165,14 @@ class Repository:
         if self._opened is None:
             if not self.exists():
                 raise WikiDown("the wiki's repository is not there")
-            self._opened = Repo(str(self.path))
-            store = self._opened.object_store
-            if isinstance(store, DiskObjectStore):
-                store.fsync_object_files = True  # packs: what is fetched, and what is tidied
+            self._opened = self._open()
         return self._opened
+
+    def _open(self) -> Repo:
+        repo = Repo(str(self.path))
+        if isinstance(repo.object_store, DiskObjectStore):
+            repo.object_store.fsync_object_files = True  # packs: what is fetched, what is tidied
+        return repo
 
     @contextmanager
     def _using(self) -> Iterator[Repo]:
@@ -479,7 +482,6 @@ class Repository:
             client: of dulwich; what it raises is let through.
             wanted: says of a ref's name whether it is.
         """
-        repo = self._repo()
         found: dict[str, str] = {}
 
         def wants(refs: Mapping[Ref, ObjectID], depth: int | None = None) -> list[ObjectID]:
@@ -491,7 +493,8 @@ class Repository:
             ids = {ObjectID(id_.encode()) for id_ in found.values()}
             return [id_ for id_ in ids if id_ not in repo.object_store]
 
-        client.fetch(path, repo, determine_wants=wants)
+        with self._open() as repo:  # one of its own: this takes long, and other threads go on
+            client.fetch(path, repo, determine_wants=wants)
         return found
 
     def push(
@@ -504,7 +507,6 @@ class Repository:
             heads: the branches to push.
             known: where they were on the other side when they were last looked at.
         """
-        repo = self._repo()
         moved = False
 
         def updates(refs: Mapping[Ref, ObjectID]) -> dict[Ref, ObjectID]:
@@ -517,10 +519,13 @@ class Repository:
             return {_ref(branch): ObjectID(head.encode()) for branch, head in heads.items()}
 
         try:
-            told = client.send_pack(path, updates, repo.generate_pack_data, atomic=len(heads) > 1)
+            with self._open() as repo:
+                sent = client.send_pack(
+                    path, updates, repo.generate_pack_data, atomic=len(heads) > 1
+                )
         except FileLocked:
             return MOVED  # in a folder: another clone pushes just now
-        refused = [str(why) for why in (told.ref_status or {}).values() if why]
+        refused = [str(why) for why in (sent.ref_status or {}).values() if why]
         return MOVED if moved else "; ".join(refused)
 
     def tidy(self) -> int:
