@@ -6,6 +6,7 @@ RUN pip install --no-cache-dir -r requirements.txt
 COPY app.py ./
 COPY bot bot
 COPY memory memory
+COPY wiki wiki
 COPY cli cli
 RUN pip install --no-cache-dir --no-deps . && useradd --create-home mercury && mkdir /data && chown mercury /data
 USER mercury

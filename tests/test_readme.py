@@ -85,3 +85,9 @@ def test_make_lists_its_targets() -> None:
     shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in ("setup", "run", "test", "lint", "bench", "chaos"):
         assert f"make {target}" in shown.stdout
+
+
+def test_the_image_has_every_package() -> None:
+    packages = {one.parent.name for one in ROOT.glob("*/__init__.py")} - {"tests", "benchmarks"}
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert set(copied) == packages
