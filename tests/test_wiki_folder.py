@@ -156,6 +156,8 @@ def test_much_that_is_gone_at_once_is_no_deletion(vault: Vault, how: str) -> Non
         ("curated/long.md", "x" * 20_001, "20,000 characters"),
         ("curated/bytes.md", b"\xff\xfe", "UTF-8"),
         ("people/somebody", None, "no person's folder"),
+        ("curated/e\u0301.md", "x", "NFC"),
+        ("curated/a: b.md", "x", "no path holds"),
     ],
 )  # fmt: skip
 def test_what_can_be_no_note_is_reported_and_left_alone(

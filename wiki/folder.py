@@ -57,6 +57,8 @@ class _Look:
     were_shown: dict[str, str]
     files: dict[str, Seen]
     asides: list[str]
+    odd: dict[str, str]
+    """Files whose names no note can have, and why."""
     is_there: bool
     taken: dict[str, str] = field(default_factory=dict)
     """The edits that were merged, by path: the blob that the file was."""
@@ -117,6 +119,7 @@ class Folder:
 
     def _settle(self, area: Area, show_missing: bool, report: Report) -> None:
         look = self._look(area)
+        report.problems.update(look.odd)
         if look.is_there and not look.asides and look.head == look.shown and self._equal(look):
             return
         with self._repository.lock.holding():
@@ -156,13 +159,14 @@ class Folder:
         at_head = self._notes(area, head)
         scanned = self.files.scan(area.folder)
         files, asides = scanned or ({}, [])
-        files = {
-            path: seen
-            for path, seen in files.items()
-            if path in at_head or paths.is_note(area, path)
+        odd = {
+            path: why
+            for path in files
+            if path not in at_head and (why := paths.why_no_note(area, path))
         }
+        files = {path: seen for path, seen in files.items() if path not in odd}
         were_shown = dict(self._notes(area, shown))
-        return _Look(head, shown, at_head, were_shown, files, asides, scanned is not None)
+        return _Look(head, shown, at_head, were_shown, files, asides, odd, scanned is not None)
 
     def _list_notes(self, area: Area, commit: str | None) -> Mapping[str, str]:
         found = self._repository.paths(commit, area.folder)

@@ -191,13 +191,18 @@ def shown(access: Access, at: Place) -> str:
 
 def is_note(area: Area, path: str) -> bool:
     """Whether a path of the repository is that of a note of the area."""
+    return path.startswith(f"{area.folder}/") and not why_no_note(area, path)
+
+
+def why_no_note(area: Area, path: str) -> str:
+    """Why a file of an area's folder is no note by its name; '' when it can be one."""
     below = path.removeprefix(f"{area.folder}/")
-    if below == path:
-        return False
     try:
-        return checked(below) == below
-    except NotAPath:
-        return False
+        if checked(below) == below:
+            return ""
+    except NotAPath as error:
+        return f"{error}; rename the file"
+    return "its name is not in the composed form of Unicode (NFC); rename the file"
 
 
 def checked(below: str) -> str:
