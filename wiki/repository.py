@@ -33,11 +33,11 @@ from wiki.damage import told
 from wiki.disk import sync_folder, write_new
 from wiki.errors import NotThere, WikiDown
 from wiki.kernel_lock import KernelLock
+from wiki.paths import CURATED, MAIN
 from wiki.refs import Refs
 
 log = logging.getLogger(__name__)
 
-MAIN = "main"
 RACES = 20
 """How often a write begins anew because a branch has moved meanwhile."""
 MOVED = "it moves all the time"
@@ -222,7 +222,7 @@ class Repository:
 
     def _newest(self, branch: str) -> str | None:
         """The commit of a branch that no other one rests on."""
-        folder = branch if "/" in branch else "curated"
+        folder = branch if "/" in branch else CURATED
         with self._using() as repo:
             commits = [found for id_ in repo.object_store if isinstance(found := repo[id_], Commit)]
         mine = [
