@@ -51,7 +51,7 @@ from memory.errors import Refused, StoreDown, WrongSchema
 from memory.histories import Histories
 from memory.ids import Ids, random_id
 from memory.mirror import Mirror, NoMirror, RedisMirror
-from memory.processes import Processes
+from memory.processes import Process, Processes
 from memory.redis_link import RedisLink
 from memory.schema import migrate, pending
 from memory.summaries import DigestSummariser, ModelSummariser, Summariser, SummaryFailed
@@ -131,9 +131,7 @@ class Mercury:
             check_secret(self.stores.database, instance_secret(self.settings))
             if self.shared.link is not None:
                 self.shared.link.check()
-            if not self.settings.is_shared:
-                self._wait_for_others()
-            self._look_for_other_machines()
+            self._wait_for_others()
             self.engine.start()
             self.notes.start()
         except (StoreDown, WrongSchema) as error:
@@ -144,37 +142,29 @@ class Mercury:
         self.started = True
 
     def _wait_for_others(self) -> None:
-        """Waits for a predecessor that is just ending; several processes need more than this.
+        """Waits for those that cannot serve beside this one: a predecessor may just be ending.
 
         Raises:
-            SettingsError: another process serves from the same archive.
+            SettingsError: another process serves from the same archive, and what it would have to
+                share with this one is not set.
         """
+        if self.settings.database_url is None:
+            return  # the lock of the data folder says that they are dead
+        if not self.settings.is_shared:
+            self._wait_out(lambda _: True, "several processes need REDIS_URL as well")
+        elif not self.settings.wiki_remote:
+            here = socket.gethostname()
+            why = "several machines need WIKI_REMOTE, or their notes would differ"
+            self._wait_out(lambda one: one.host != here, why)
+
+    def _wait_out(self, is_stranger: Callable[[Process], bool], why: str) -> None:
         until = time.monotonic() + OTHERS_S
-        while others := [one for one in self.stores.processes.all() if one.alive]:
-            if self.settings.database_url is None:
-                return  # the lock of the data folder says that they are dead
+        while others := [x for x in self.stores.processes.all() if x.alive and is_stranger(x)]:
             if time.monotonic() > until:
                 raise SettingsError(
-                    f"process {others[0].pid} on {others[0].host} serves from this database: "
-                    "several processes need REDIS_URL as well"
+                    f"process {others[0].pid} on {others[0].host} serves from this database: {why}"
                 )
             time.sleep(OTHERS_LOOK_S)
-
-    def _look_for_other_machines(self) -> None:
-        """Notes are files of one machine, unless there is a remote.
-
-        Raises:
-            SettingsError: a process on another machine serves, and nothing joins their notes.
-        """
-        if self.settings.database_url is None or self.settings.wiki_remote:
-            return
-        here = socket.gethostname()
-        for one in self.stores.processes.all():
-            if one.alive and one.host != here:
-                raise SettingsError(
-                    f"process {one.pid} on {one.host} serves from this database: "
-                    "several machines need WIKI_REMOTE, or their notes would differ"
-                )
 
     def _look_through(self) -> None:
         """Looks for damage before anything is written; a large archive is looked at meanwhile."""

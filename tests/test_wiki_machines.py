@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot import mercury
 from bot.notes import Notes
 from bot.scope import Scope
 from bot.settings import SettingsError, load
@@ -173,8 +174,10 @@ def test_a_second_machine_without_a_remote_is_refused(
     environ = {
         "MERCURY_DATA": str(tmp_path / "one"), "DATABASE_URL": postgres.url(),
         "MERCURY_SECRET": "a-secret-of-the-tests-that-is-long-enough",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
     }  # fmt: skip
+    monkeypatch.setattr(mercury, "OTHERS_S", 0.0)
     first = make(load(environ, None))
     first.stores.processes.beat("p_elsewhere", "another.example.test", 1, "1")
     with pytest.raises(SettingsError, match="WIKI_REMOTE"):
-        first._look_for_other_machines()
+        first._wait_for_others()
